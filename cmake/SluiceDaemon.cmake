@@ -3,9 +3,6 @@
 if(NOT SLUICE_LIBEVENT)
     message(FATAL_ERROR "SLUICE_DAEMON needs SLUICE_LIBEVENT")
 endif()
-if(NOT SLUICE_TLS)
-    message(FATAL_ERROR "SLUICE_DAEMON needs SLUICE_TLS")
-endif()
 pkg_check_modules(EVENT REQUIRED IMPORTED_TARGET libevent_core libevent_extra libevent_pthreads)
 pkg_check_modules(CONFIG REQUIRED IMPORTED_TARGET libconfig)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
@@ -14,13 +11,12 @@ pkg_check_modules(SYSTEMD IMPORTED_TARGET libsystemd)
 # Nothing of the library but its public headers. All of it but main() is compiled once, for tests as well.
 file(GLOB_RECURSE daemon_sources CONFIGURE_DEPENDS src/daemon/*.c)
 list(REMOVE_ITEM daemon_sources "${PROJECT_SOURCE_DIR}/src/daemon/process/main.c")
-# The administration runs on a loop inside libevent, and connections may use TLS: the adapter and the TLS stage are parts of
-# the daemon, rather than two libraries more to be found.
-add_library(sluiced_parts STATIC ${daemon_sources} $<TARGET_OBJECTS:sluice_libevent_objects> $<TARGET_OBJECTS:sluice_tls_objects>)
+# The administration runs on a loop inside libevent: the adapter is a part of the daemon, rather than a library more to be found.
+add_library(sluiced_parts STATIC ${daemon_sources} $<TARGET_OBJECTS:sluice_libevent_objects>)
 sluice_compile(sluiced_parts)
 set_target_properties(sluiced_parts PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_link_libraries(sluiced_parts PUBLIC sluice_shared PkgConfig::EVENT PkgConfig::SSL PkgConfig::CRYPTO PkgConfig::CONFIG
-    PkgConfig::JANSSON Threads::Threads)
+target_link_libraries(sluiced_parts PUBLIC sluice_shared PkgConfig::EVENT PkgConfig::CONFIG PkgConfig::JANSSON
+    Threads::Threads)
 # The library itself is shared, but for tests that say otherwise.
 target_link_libraries(sluiced_parts INTERFACE
     $<IF:$<BOOL:$<TARGET_PROPERTY:SLUICE_STATIC>>,sluice_static,sluice::sluice>)

@@ -8,12 +8,13 @@
 #include <sluice/http.h>
 
 #include "tools/play.h"
+#include "tools/transport.h"
 
 enum { REQUEST_MOST = 2 * TARGET_PATH };
 
 struct http_play {
     struct play base;
-    sluice_conn *conn;
+    struct transport transport;
     sluice_http *http; /* until the head has come */
     sluice_http_body delimiter;
     sluice_chain *body; /* without chunk lines */
@@ -29,7 +30,7 @@ static struct http_play *of(struct play *base) {
 
 static void end(struct http_play *play, int error, const char *reason) {
     play_ended(&play->base, error, reason);
-    sluice_conn_close(play->conn);
+    transport_close(&play->transport);
 }
 
 static int take_tags(struct http_play *play) {
@@ -53,7 +54,7 @@ static int take_head(struct http_play *play) {
     sluice_http_response response;
     int result;
     do
-        result = sluice_http_next_response(play->http, sluice_conn_chain(play->conn), "GET", &response);
+        result = sluice_http_next_response(play->http, transport_chain(&play->transport), "GET", &response);
     while (result > 0 && response.interim);
     if (result < 0) {
         end(play, result, "what answers is no HTTP server");
@@ -78,7 +79,7 @@ static int take_head(struct http_play *play) {
 static void take(struct http_play *play) {
     if (play->stalled || (!play->begun && !take_head(play)))
         return;
-    int result = sluice_http_body_next(&play->delimiter, sluice_conn_chain(play->conn), play->body);
+    int result = sluice_http_body_next(&play->delimiter, transport_chain(&play->transport), play->body);
     int flv = result < 0 ? 0 : take_tags(play);
     if (play->base.ended)
         return;
@@ -98,13 +99,14 @@ static void on_data(sluice_conn *conn, void *user) {
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct http_play *play = user;
+    char text[TRANSPORT_REASON];
     (void)conn;
     if (error == -ETIMEDOUT) {
         end(play, error, "nothing has come from the server for too long");
         return;
     }
     if (error) {
-        end(play, error, strerror(-error));
+        end(play, error, transport_reason(&play->transport, error, text));
         return;
     }
     if (!play->begun || sluice_http_body_end(&play->delimiter) < 0)
@@ -163,6 +165,8 @@ static int create(sluice_conn *conn, const struct target *target, uint32_t timeo
         error = sluice_chain_new(sluice_loop_pool(sluice_conn_loop(conn)), &play->body);
     if (!error)
         error = sluice_http_new(&play->http);
+    if (!error)
+        error = transport_begin(&play->transport, conn, target, &events, play);
     if (error) {
         sluice_http_free(play->http);
         sluice_chain_free(play->body);
@@ -170,10 +174,8 @@ static int create(sluice_conn *conn, const struct target *target, uint32_t timeo
         free(play);
         return error;
     }
-    play->conn = conn;
-    sluice_conn_set_events(conn, &events, play);
     (void)sluice_conn_set_timeout(conn, timeout_ms);
-    sluice_conn_want_send(play->conn);
+    sluice_conn_want_send(conn);
     *ret_play = &play->base;
     return 0;
 }
@@ -184,13 +186,12 @@ static void stop(struct play *base) {
 
 static void stall(struct play *base) {
     of(base)->stalled = true;
-    sluice_conn_pause(of(base)->conn);
+    sluice_conn_pause(of(base)->transport.conn);
 }
 
 static void get_counts(const struct play *base, struct play_counts *ret_counts) {
     const struct http_play *play = (const struct http_play *)base;
-    const sluice_chain *chain = sluice_conn_chain(play->conn);
-    ret_counts->bytes = sluice_chain_consumed(chain) + sluice_chain_length(chain);
+    ret_counts->bytes = transport_received(&play->transport);
 }
 
 const struct play_type play_http = {

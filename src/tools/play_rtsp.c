@@ -231,8 +231,7 @@ static void tick(struct play *base, uint64_t now) {
 static void get_counts(const struct play *base, struct play_counts *ret_counts) {
     const struct rtsp_play *play = (const struct rtsp_play *)base;
     struct rtp_input_counts counts = {0};
-    const sluice_chain *chain = sluice_conn_chain(play->client->conn);
-    ret_counts->bytes = sluice_chain_consumed(chain) + sluice_chain_length(chain);
+    ret_counts->bytes = transport_received(&play->client->transport);
     if (play->input)
         rtp_input_get_counts(play->input, &counts);
     ret_counts->packets = counts.packets;

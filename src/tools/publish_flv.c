@@ -11,12 +11,13 @@
 
 #include "shared/writer_text.h"
 #include "tools/publish.h"
+#include "tools/transport.h"
 
 enum { HEAD_MOST = 2 * TARGET_PATH, FRAMING = 64 };
 
 struct flv_publish {
     struct publish base;
-    sluice_conn *conn;
+    struct transport transport;
     sluice_writer *writer;
     sluice_http *http; /* NULL: raw on the connection */
     bool finishing, finished;
@@ -28,20 +29,21 @@ static struct flv_publish *of(struct publish *base) {
 
 static void end(struct flv_publish *publish, int error, const char *reason) {
     publish_ended(&publish->base, error, reason);
-    sluice_conn_close(publish->conn);
+    transport_close(&publish->transport);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
     struct flv_publish *publish = user;
     char reason[128];
+    (void)conn;
     if (!publish->http) {
-        sluice_chain_skip(sluice_conn_chain(conn), SIZE_MAX);
+        sluice_chain_skip(transport_chain(&publish->transport), SIZE_MAX);
         return;
     }
     sluice_http_response response;
     int result;
     do
-        result = sluice_http_next_response(publish->http, sluice_conn_chain(conn), "POST", &response);
+        result = sluice_http_next_response(publish->http, transport_chain(&publish->transport), "POST", &response);
     while (result > 0 && response.interim);
     if (result == 0)
         return;
@@ -59,11 +61,12 @@ static void on_data(sluice_conn *conn, void *user) {
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct flv_publish *publish = user;
+    char text[TRANSPORT_REASON];
     (void)conn;
     if (error == -ETIMEDOUT)
         end(publish, error, "the server does not answer to the end");
     else if (error)
-        end(publish, error, strerror(-error));
+        end(publish, error, transport_reason(&publish->transport, error, text));
     else if (publish->finished && !publish->http)
         end(publish, 0, "ended");
     else
@@ -85,7 +88,7 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         publish->finished = true;
         (void)sluice_conn_set_timeout(conn, PUBLISH_ANSWER_MS);
         /* HTTP has marked the end of its body, and waits for the answer. */
-        if (!publish->http && sluice_conn_finish(conn) < 0)
+        if (!publish->http && transport_finish(&publish->transport) < 0)
             end(publish, 0, "ended");
         return;
     }
@@ -134,10 +137,13 @@ static int create(sluice_conn *conn, const struct target *target, const struct m
     if (!publish)
         return -ENOMEM;
     publish->base.type = &publish_flv;
-    publish->conn = conn;
+    int error = transport_begin(&publish->transport, conn, target, &events, publish);
+    if (error) {
+        free(publish);
+        return error;
+    }
     /* From here on the connection owns it; a failure is reported as an end. */
-    sluice_conn_set_events(conn, &events, publish);
-    int error = sluice_writer_new(conn, PUBLISH_QUEUE + SLUICE_FLV_MAX_PAYLOAD, &publish->writer);
+    error = sluice_writer_new(conn, PUBLISH_QUEUE + SLUICE_FLV_MAX_PAYLOAD, &publish->writer);
     if (!error && target->kind == TARGET_HTTP)
         error = sluice_http_new(&publish->http);
     if (!error)
@@ -185,8 +191,8 @@ static void finish(struct publish *base) {
         end(publish, error, strerror(-error));
     } else if (sluice_writer_queued(publish->writer) == 0) {
         publish->finished = true;
-        (void)sluice_conn_set_timeout(publish->conn, PUBLISH_ANSWER_MS);
-        if (sluice_conn_finish(publish->conn) < 0)
+        (void)sluice_conn_set_timeout(publish->transport.conn, PUBLISH_ANSWER_MS);
+        if (transport_finish(&publish->transport) < 0)
             end(publish, 0, "ended");
     }
 }

@@ -10,6 +10,7 @@
 #include <sluice/connect.h>
 
 #include "tools/connector.h"
+#include "tools/transport.h"
 
 enum { FINISH_MS = 10000 }; /* for a server to close */
 
@@ -30,7 +31,7 @@ struct rtmp_session {
     struct rtmp_login login;
     struct rtmp_client *client;
     sluice_loop *loop;
-    sluice_conn *conn;
+    struct transport transport; /* without a connection while it connects again */
     sluice_writer *writer;
     sluice_connector *connector;  /* in SESSION_CONNECTING */
     struct sockaddr_storage peer; /* the server's address */
@@ -58,18 +59,18 @@ void rtmp_session_end(struct rtmp_session *session, int error, const char *reaso
         sluice_connect_cancel(session->connector);
         session_free(session);
     } else if (before != SESSION_RESTARTING) {
-        sluice_conn_close(session->conn);
+        transport_close(&session->transport);
     }
 }
 
 static void restart(struct rtmp_session *session) {
     session->state = SESSION_RESTARTING;
-    sluice_conn_close(session->conn);
+    transport_close(&session->transport);
 }
 
 static void on_running(void *user) {
     struct rtmp_session *session = user;
-    (void)sluice_conn_set_timeout(session->conn, session->mode == RTMP_CLIENT_PLAY ? session->timeout_ms : 0);
+    (void)sluice_conn_set_timeout(session->transport.conn, session->mode == RTMP_CLIENT_PLAY ? session->timeout_ms : 0);
     if (session->state == SESSION_OPEN)
         session->events->running(session->user);
 }
@@ -95,20 +96,23 @@ static void fail(struct rtmp_session *session, int error) {
 static void on_data(sluice_conn *conn, void *user) {
     struct rtmp_session *session = user;
     int result = 1;
+    (void)conn;
     if (session->state == SESSION_ENDED || session->state == SESSION_RESTARTING)
         return;
     while (result == 1 && !session->stalled)
-        result = rtmp_client_feed(session->client, sluice_conn_chain(conn), sluice_loop_now(session->loop));
+        result = rtmp_client_feed(session->client, transport_chain(&session->transport),
+                                  sluice_loop_now(session->loop));
     if (session->state == SESSION_ENDED)
         return;
     if (result < 0)
         fail(session, result);
     else if (!session->stalled)
-        sluice_conn_set_need(conn, rtmp_client_need(session->client));
+        transport_set_need(&session->transport, rtmp_client_need(session->client));
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct rtmp_session *session = user;
+    char text[TRANSPORT_REASON];
     (void)conn;
     if (session->state == SESSION_RESTARTING)
         return;
@@ -118,7 +122,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
                          finished ? "the server does not answer to the end"
                                   : "nothing has come from the server for too long");
     else if (error)
-        rtmp_session_end(session, error, strerror(-error));
+        rtmp_session_end(session, error, transport_reason(&session->transport, error, text));
     else if (finished)
         rtmp_session_end(session, 0, "ended");
     else if (session->mode == RTMP_CLIENT_PLAY && rtmp_client_get_state(session->client) == RTMP_CLIENT_RUNNING)
@@ -138,8 +142,8 @@ static void finish_sending(struct rtmp_session *session) {
     if (session->state != SESSION_FINISHING || sluice_writer_queued(session->writer) > 0)
         return;
     session->state = SESSION_FINISHED;
-    (void)sluice_conn_set_timeout(session->conn, FINISH_MS);
-    if (sluice_conn_finish(session->conn) < 0)
+    (void)sluice_conn_set_timeout(session->transport.conn, FINISH_MS);
+    if (transport_finish(&session->transport) < 0)
         rtmp_session_end(session, 0, "ended");
 }
 
@@ -179,14 +183,16 @@ static int begin(struct rtmp_session *session, sluice_conn *conn) {
                                                     .now = sluice_loop_now(session->loop)};
         error = rtmp_client_new(&options, &session->client);
     }
+    if (!error)
+        error = transport_begin(&session->transport, conn, &session->target, &conn_events, session);
     if (error) {
+        rtmp_client_free(session->client);
+        session->client = NULL;
         sluice_writer_free(writer);
         return error;
     }
     session->state = SESSION_OPEN;
-    session->conn = conn;
     session->writer = writer;
-    sluice_conn_set_events(conn, &conn_events, session);
     (void)sluice_conn_set_timeout(conn, session->timeout_ms);
     sluice_conn_want_send(conn);
     return 0;
@@ -220,7 +226,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     rtmp_client_free(session->client);
     session->writer = NULL;
     session->client = NULL;
-    session->conn = NULL;
+    session->transport = (struct transport){0};
     if (session->state == SESSION_RESTARTING) {
         int error = sluice_connect(session->loop, &options, &none, on_connected, session, &session->connector);
         if (!error) {
@@ -289,8 +295,8 @@ void rtmp_session_finish(struct rtmp_session *session) {
 
 void rtmp_session_stall(struct rtmp_session *session) {
     session->stalled = true;
-    if (session->conn)
-        sluice_conn_pause(session->conn);
+    if (session->transport.conn)
+        sluice_conn_pause(session->transport.conn);
 }
 
 void rtmp_session_tick(struct rtmp_session *session, uint64_t now) {
@@ -302,10 +308,7 @@ void rtmp_session_tick(struct rtmp_session *session, uint64_t now) {
 }
 
 uint64_t rtmp_session_received(const struct rtmp_session *session) {
-    if (!session->conn)
-        return 0;
-    const sluice_chain *chain = sluice_conn_chain(session->conn);
-    return sluice_chain_consumed(chain) + sluice_chain_length(chain);
+    return session->transport.conn ? transport_received(&session->transport) : 0;
 }
 
 uint64_t rtmp_session_sent(const struct rtmp_session *session) {

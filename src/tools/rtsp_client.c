@@ -18,7 +18,7 @@ void rtsp_client_end(struct rtsp_client *client, int error, const char *reason) 
         return;
     client->ended = true;
     client->events->ended(client, error, reason, client->user);
-    sluice_conn_close(client->conn);
+    transport_close(&client->transport);
 }
 
 __attribute__((format(printf, 3, 4))) static void fail(struct rtsp_client *client, int error, const char *format, ...) {
@@ -89,9 +89,11 @@ static void answer(struct rtsp_client *client, const sluice_rtsp_message *reques
 
 static void on_data(sluice_conn *conn, void *user) {
     struct rtsp_client *client = user;
+    sluice_chain *chain = transport_chain(&client->transport);
     sluice_rtsp_message *message;
     int result = 0;
-    while (!client->ended && (result = sluice_rtsp_next(client->framer, sluice_conn_chain(conn), &message)) > 0) {
+    (void)conn;
+    while (!client->ended && (result = sluice_rtsp_next(client->framer, chain, &message)) > 0) {
         if (message->kind == SLUICE_RTSP_REPLY)
             on_reply(client, message);
         else if (message->kind == SLUICE_RTSP_REQUEST)
@@ -104,17 +106,20 @@ static void on_data(sluice_conn *conn, void *user) {
     if (result < 0)
         fail(client, -EBADMSG, "malformed RTSP, or over a limit: %s", strerror(-result));
     else
-        sluice_conn_set_need(conn, sluice_rtsp_need(client->framer));
+        transport_set_need(&client->transport, sluice_rtsp_need(client->framer));
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct rtsp_client *client = user;
+    char text[TRANSPORT_REASON];
     (void)conn;
     bool leaving = client->requests.asked.method == SLUICE_RTSP_TEARDOWN;
     if (error == -ETIMEDOUT)
         rtsp_client_end(client, leaving ? 0 : error, "nothing has come from the server for too long");
     else
-        rtsp_client_end(client, leaving ? 0 : error, error ? strerror(-error) : "the server has ended the connection");
+        rtsp_client_end(client, leaving ? 0 : error,
+                        error ? transport_reason(&client->transport, error, text)
+                              : "the server has ended the connection");
 }
 
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
@@ -169,13 +174,15 @@ int rtsp_client_new(sluice_conn *conn, const struct target *target, size_t limit
     int error = target_url(target, client->url);
     if (!error)
         error = sluice_rtsp_new(&limits, &client->framer);
+    if (!error)
+        error = transport_begin(&client->transport, conn, target, &events, client);
     if (error) {
+        sluice_rtsp_free(client->framer);
         free(client);
         return error;
     }
     /* From here on the connection owns it. Its user is not told before the loop's next turn. */
     client->conn = conn;
-    sluice_conn_set_events(conn, &events, client);
     client->ended = false;
     *ret_client = client;
     error = sluice_writer_new(client->conn, limit, &client->writer);

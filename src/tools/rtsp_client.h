@@ -15,6 +15,7 @@
 
 #include "shared/rtsp_requests.h"
 #include "tools/target.h"
+#include "tools/transport.h"
 
 struct rtsp_client;
 
@@ -36,6 +37,7 @@ struct rtsp_client {
     const struct rtsp_client_events *events;
     void *user;
     sluice_conn *conn;
+    struct transport transport; /* the connection's bytes */
     sluice_rtsp *framer;
     sluice_writer *writer;
     struct target target;

@@ -12,12 +12,13 @@
 static const struct {
     const char *name;
     enum target_kind kind;
+    bool secure;
     uint16_t port;
 } schemes[] = {
-    {"flv", TARGET_FLV, 9000},
-    {"http", TARGET_HTTP, 80},
-    {"rtsp", TARGET_RTSP, 554},
-    {"rtmp", TARGET_RTMP, RTMP_PORT},
+    {"flv", TARGET_FLV, false, 9000},        {"flvs", TARGET_FLV, true, 9000},
+    {"http", TARGET_HTTP, false, 80},        {"https", TARGET_HTTP, true, 443},
+    {"rtsp", TARGET_RTSP, false, 554},       {"rtsps", TARGET_RTSP, true, 322},
+    {"rtmp", TARGET_RTMP, false, RTMP_PORT}, {"rtmps", TARGET_RTMP, true, RTMPS_PORT},
 };
 
 static int hex_digit(char c) {
@@ -123,6 +124,7 @@ int target_read(const char *text, struct target *ret_target) {
         if (i == sizeof schemes / sizeof *schemes)
             return -EPROTO;
         target.kind = schemes[i].kind;
+        target.secure = schemes[i].secure;
         target.port = schemes[i].port;
         int error = read_url(separator + 3, &target);
         if (error)
@@ -154,7 +156,7 @@ int target_url(const struct target *target, char url[RTSP_URL + 1]) {
     const char *scheme = "";
     char place[TARGET_HOST + 16];
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (schemes[i].kind == target->kind)
+        if (schemes[i].kind == target->kind && schemes[i].secure == target->secure)
             scheme = schemes[i].name;
     target_place(target, place, sizeof place);
     return snprintf(url, RTSP_URL + 1, "%s://%s%s", scheme, place, target->path) <= RTSP_URL ? 0 : -EMSGSIZE;

@@ -2,8 +2,11 @@
 #ifndef TOOLS_TARGET_H
 #define TOOLS_TARGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <sluice/tls.h>
 
 #include "shared/rtmp_url.h"
 #include "shared/rtsp_login.h"
@@ -15,6 +18,8 @@ enum target_kind { TARGET_FILE, TARGET_INPUT, TARGET_FLV, TARGET_HTTP, TARGET_RT
 
 struct target {
     enum target_kind kind;
+    bool secure;                /* by TLS */
+    sluice_tls_context *tls;    /* set by trust_prepare() for secure ones; NULL before */
     char host[TARGET_HOST + 1]; /* without brackets */
     uint16_t port;
     /* decoded; empty where there are none */
@@ -24,8 +29,9 @@ struct target {
 };
 
 /*
- * Reads "-", a URL (flv://, http://, rtsp://, rtmp://), or else the name of a file. 0, -EPROTO
- * (malformed, or a scheme that is not known), -EMSGSIZE (too long)
+ * Reads "-", a URL (flv://, http://, rtsp://, rtmp://, and by TLS flvs://, https://, rtsps://,
+ * rtmps://), or else the name of a file. 0, -EPROTO (malformed, or a scheme that is not known),
+ * -EMSGSIZE (too long)
  */
 int target_read(const char *text, struct target *ret_target);
 

@@ -28,6 +28,11 @@ static void urls(void **state) {
         {"rtsp://eve:s%3ac%40@h/a", TARGET_RTSP, "h", 554, "eve", "s:c@", "/a", "rtsp://h:554/a"},
         {"rtsp://eve@h/a@b", TARGET_RTSP, "h", 554, "eve", "", "/a@b", "rtsp://h:554/a@b"},
         {"rtmp://eve:s@h/live/a?k=v", TARGET_RTMP, "h", 1935, "eve", "s", "/live/a?k=v", "rtmp://h:1935/live/a?k=v"},
+        {"flvs://h", TARGET_FLV, "h", 9000, "", "", "/", "flvs://h:9000/"},
+        {"https://h/a.flv", TARGET_HTTP, "h", 443, "", "", "/a.flv", "https://h:443/a.flv"},
+        {"HTTPS://h:8443/a.flv", TARGET_HTTP, "h", 8443, "", "", "/a.flv", "https://h:8443/a.flv"},
+        {"rtsps://[::1]/a", TARGET_RTSP, "::1", 322, "", "", "/a", "rtsps://[::1]:322/a"},
+        {"rtmps://eve:s@h/live/a", TARGET_RTMP, "h", 443, "eve", "s", "/live/a", "rtmps://h:443/live/a"},
         {"-", TARGET_INPUT, "", 0, "", "", "", NULL},
         {"a.flv", TARGET_FILE, "", 0, "", "", "", NULL},
         {"/tmp/x://y", TARGET_FILE, "", 0, "", "", "", NULL},
@@ -38,6 +43,8 @@ static void urls(void **state) {
         char url[RTSP_URL + 1];
         assert_int_equal(target_read(rows[i].text, &target), 0);
         assert_int_equal(target.kind, rows[i].kind);
+        assert_int_equal(target.secure, rows[i].url && strstr(rows[i].url, "s://"));
+        assert_null(target.tls);
         assert_string_equal(target.host, rows[i].host);
         assert_int_equal(target.port, rows[i].port);
         assert_string_equal(target.user, rows[i].user);
@@ -53,9 +60,10 @@ static void urls(void **state) {
 static void what_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "ftp://h/a",    "srt://h/a",       "http://",       "http:///a",     "http://:80/a",     "http://h:/a",
-        "http://h:0/a", "http://h:65536/", "http://h:8x/",  "http://[::1/a", "http://[::1]8/a",  "http://a b/",
-        "http://h/a b", "http://h/\n",     "rtsp://u%4@h/", "rtsp://u%zz@h", "rtsp://u:%00@h/a", "://h/a",
+        "ftp://h/a",    "srt://h/a",     "flvss://h/a",     "httpss://h/a",     "http://",
+        "http:///a",    "http://:80/a",  "http://h:/a",     "http://h:0/a",     "http://h:65536/",
+        "http://h:8x/", "http://[::1/a", "http://[::1]8/a", "http://a b/",      "http://h/a b",
+        "http://h/\n",  "rtsp://u%4@h/", "rtsp://u%zz@h",   "rtsp://u:%00@h/a", "://h/a",
     };
     struct target target = {.port = 77};
     char text[2 * TARGET_PATH];
@@ -70,6 +78,19 @@ static void what_is_refused(void **state) {
     text[307] = '\0';
     assert_int_equal(target_read(text, &target), -EMSGSIZE);
     assert_int_equal(target.port, 77);
+}
+
+/* What an RTMP client says of itself has the scheme, too. */
+static void rtmp_urls(void **state) {
+    (void)state;
+    struct target target;
+    struct rtmp_url url;
+    assert_int_equal(target_read("rtmps://eve:s@h/live/a?k=v", &target), 0);
+    assert_int_equal(target_rtmp_url(&target, &url), 0);
+    assert_string_equal(url.tc_url, "rtmps://h:443/live");
+    assert_string_equal(url.name, "a?k=v");
+    assert_int_equal(target_read("rtmps://h/a", &target), 0);
+    assert_int_equal(target_rtmp_url(&target, &url), -EPROTO);
 }
 
 static void numbers(void **state) {
@@ -108,6 +129,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls),
         cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(rtmp_urls),
         cmocka_unit_test(numbers),
         cmocka_unit_test(a_number_that_does_not_fit),
     };

@@ -3,7 +3,7 @@
  * needs, for work that it has left, and once at the end; what it sends waits for a slow peer, and
  * for blocks; and the connection leaves its loop with nothing encrypted left behind.
  */
-#include "daemon/tls/tls_link.h"
+#include "shared/tls_link.h"
 
 #include <errno.h>
 #include <setjmp.h>

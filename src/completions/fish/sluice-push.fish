@@ -12,6 +12,8 @@ complete -c sluice-push -l stalled -x -d 'Set the number of players that read no
 complete -c sluice-push -l play -x -d 'Play from URL instead'
 complete -c sluice-push -l streams -x -d 'With -n 0: spread the players over N streams'
 complete -c sluice-push -l timeout -x -d 'Stop if a server that must respond sends nothing for this long'
+complete -c sluice-push -l tls-ca -r -F -d 'With TLS: trust the certificates in FILE instead of the system\'s'
+complete -c sluice-push -l tls-pin -x -d 'With TLS: accept only a certificate with this hash'
 complete -c sluice-push -l json -d 'Print a JSON line each second, and one at the end'
 complete -c sluice-push -l quiet -d 'Print no line each second'
 complete -c sluice-push -l backend -x -a 'auto uring epoll' -d 'Select auto, uring or epoll'

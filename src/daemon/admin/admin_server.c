@@ -18,7 +18,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/http_status.h"
 #include "daemon/base/log.h"
-#include "daemon/tls/tls_link.h"
+#include "shared/tls_link.h"
 
 enum {
     PEERS_MOST = 64, /* connections; one more ends the one that has been waited for longest */

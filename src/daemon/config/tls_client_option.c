@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "shared/tls_hash.h"
+
 static const char memory[] = "less: out of memory";
 
 const char *tls_client_options_add_ca(struct tls_client_options *options, const char *text) {
@@ -22,24 +24,6 @@ const char *tls_client_options_add_ca(struct tls_client_options *options, const 
         return memory;
     options->ca_count++;
     return NULL;
-}
-
-static int digit(char c) {
-    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : -1;
-}
-
-/* Hexadecimal digits, with or without colons between the bytes, as "openssl x509 -fingerprint" has
- * them. */
-static bool read_hash(const char *text, uint8_t hash[SLUICE_TLS_HASH]) {
-    for (size_t i = 0; i < SLUICE_TLS_HASH; i++) {
-        if (i > 0 && *text == ':')
-            text++;
-        if (digit(text[0]) < 0 || digit(text[1]) < 0)
-            return false;
-        hash[i] = (uint8_t)(digit(text[0]) << 4 | digit(text[1]));
-        text += 2;
-    }
-    return *text == '\0';
 }
 
 /* HOST, [ADDRESS] or either with a port. */
@@ -79,7 +63,7 @@ const char *tls_client_options_add_pin(struct tls_client_options *options, const
     struct tls_pin pin = {0};
     if (!equals || !read_host(text, (size_t)(equals - text), &pin))
         return "HOST[:PORT]=SHA256";
-    if (!read_hash(equals + 1, pin.hash))
+    if (!tls_hash_read(equals + 1, pin.hash))
         return "64 hexadecimal digits behind \"=\": the SHA-256 of the server's certificate";
     if (options->pin_count == TLS_CLIENT_PINS || count_of(options, pin.host) == SLUICE_TLS_PINS_MAX)
         return "at most 256 pins, and 64 of one host";

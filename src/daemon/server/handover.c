@@ -8,7 +8,7 @@
 #include "daemon/config/protocol.h"
 #include "daemon/server/server.h"
 #include "daemon/server/spread.h"
-#include "daemon/tls/tls_link.h"
+#include "shared/tls_link.h"
 
 void handover_log_refusal(const struct handover *handover, const char *reason) {
     char peer[ADDRESS_TEXT];

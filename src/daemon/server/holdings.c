@@ -9,7 +9,7 @@
 #include "daemon/relay/registry.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
-#include "daemon/tls/tls_link.h"
+#include "shared/tls_link.h"
 
 enum {
     /* one part in so many of the blocks is for sessions that do not publish */

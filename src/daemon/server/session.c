@@ -13,8 +13,8 @@
 #include "daemon/server/handover.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
-#include "daemon/tls/tls_link.h"
 #include "daemon/tls/tls_peer.h"
+#include "shared/tls_link.h"
 
 int session_adopt(struct session *session, struct handover *handover) {
     struct worker *worker = session->worker;

@@ -15,6 +15,7 @@
 #include "tools/probe/flv_scan.h"
 #include "tools/probe/probe_output.h"
 #include "tools/say.h"
+#include "tools/trust.h"
 
 enum { EXIT_FAULTY = 1, EXIT_USAGE = 2, EXIT_NOT_HAD = 3, BLOCK = 16384, BLOCKS = 8192, SLAB = 256, LOOK_MS = 100 };
 
@@ -305,6 +306,8 @@ int main(int argc, char **argv) {
         break;
     }
     interrupt_watch();
+    if (!trust_prepare(&options.trust, &options.target))
+        return EXIT_NOT_HAD;
     struct probe probe = {.first_time = -1, .size = -1};
     const sluice_pool_options pool = {
         .size = sizeof pool, .block_size = BLOCK, .slab_blocks = SLAB, .max_blocks = BLOCKS};
@@ -315,9 +318,11 @@ int main(int argc, char **argv) {
     if (error) {
         say("%s", strerror(-error));
         sluice_pool_free(probe.pool);
+        trust_release(&options.target);
         return EXIT_NOT_HAD;
     }
     int status = run(&probe);
     sluice_pool_free(probe.pool);
+    trust_release(&options.target);
     return status;
 }

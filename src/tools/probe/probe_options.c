@@ -16,9 +16,9 @@ static const char help[] = "Usage: sluice-probe [OPTION]... INPUT\n"
                            "\n"
                            "INPUT is an FLV file, \"-\" for standard input, http://HOST[:PORT]/NAME.flv\n"
                            "(HTTP-FLV), rtsp://[USER:PASSWORD@]HOST[:PORT]/NAME (RTSP over TCP), or\n"
-                           "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME. A live stream is read until it\n"
-                           "ends, until --duration or --count, or until an interrupt (Ctrl-C); then the\n"
-                           "summary is printed.\n"
+                           "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME; or by TLS the same with https://,\n"
+                           "rtsps:// or rtmps://. A live stream is read until it ends, until --duration or\n"
+                           "--count, or until an interrupt (Ctrl-C); then the summary is printed.\n"
                            "\n"
                            "Options:\n"
                            "  --frames          Print a line per tag: offset, kind, dts, pts, size, key and\n"
@@ -29,6 +29,10 @@ static const char help[] = "Usage: sluice-probe [OPTION]... INPUT\n"
                            "  --count N         Stop after this many frames\n"
                            "  --timeout S       Stop if a server sends nothing for this long (1 to 3600;\n"
                            "                    default 10)\n"
+                           "  --tls-ca FILE     With TLS: trust the certificates in FILE instead of the\n"
+                           "                    system's\n"
+                           "  --tls-pin SHA256  With TLS: accept only a certificate with this hash; may be\n"
+                           "                    repeated\n"
                            "  --backend NAME    Select auto, uring or epoll (default auto)\n"
                            "  --help            Print this help and exit\n"
                            "  --version         Print the version and exit\n"
@@ -42,6 +46,8 @@ enum option_id {
     OPTION_DURATION,
     OPTION_COUNT,
     OPTION_TIMEOUT,
+    OPTION_TLS_CA,
+    OPTION_TLS_PIN,
     OPTION_BACKEND,
     OPTION_HELP,
     OPTION_VERSION,
@@ -53,6 +59,8 @@ static const struct option long_options[] = {
     {"duration", required_argument, NULL, OPTION_DURATION},
     {"count", required_argument, NULL, OPTION_COUNT},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"tls-ca", required_argument, NULL, OPTION_TLS_CA},
+    {"tls-pin", required_argument, NULL, OPTION_TLS_PIN},
     {"backend", required_argument, NULL, OPTION_BACKEND},
     {"help", no_argument, NULL, OPTION_HELP},
     {"version", no_argument, NULL, OPTION_VERSION},
@@ -86,6 +94,11 @@ static enum probe_options_result take_option(int id, struct probe_options *optio
     case OPTION_JSON:
         options->json = true;
         return PROBE_RUN;
+    case OPTION_TLS_CA:
+        options->trust.ca = optarg;
+        return PROBE_RUN;
+    case OPTION_TLS_PIN:
+        return trust_add_pin(&options->trust, optarg) ? PROBE_RUN : PROBE_WRONG;
     case OPTION_BACKEND:
         return backend_read(optarg, &options->backend) ? PROBE_RUN : PROBE_WRONG;
     case OPTION_HELP:
@@ -121,7 +134,8 @@ enum probe_options_result probe_options_parse(int argc, char **argv, struct prob
         error = target_rtmp_url(&options.target, &url);
     if (error || options.target.kind == TARGET_FLV) {
         say("%s: %s", options.input,
-            error == -EMSGSIZE ? "too long" : "neither a file nor an http://, rtsp:// or rtmp:// URL that can be read");
+            error == -EMSGSIZE ? "too long"
+                               : "neither a file nor an http[s]://, rtsp[s]:// or rtmp[s]:// URL that can be read");
         return PROBE_WRONG;
     }
     *ret_options = options;

@@ -8,10 +8,12 @@
 #include <sluice/loop.h>
 
 #include "tools/target.h"
+#include "tools/trust.h"
 
 struct probe_options {
     const char *input; /* as it was given */
     struct target target;
+    struct trust trust;
     bool frames, json;
     int64_t duration_ms; /* of media, 0: all */
     uint64_t count;      /* frames, 0: all */

@@ -10,6 +10,7 @@
 
 #include "tools/interrupt.h"
 #include "tools/say.h"
+#include "tools/trust.h"
 
 enum {
     EXIT_NOT_SERVED = 1,
@@ -223,6 +224,8 @@ static void free_all(void) {
         freeaddrinfo(push.publish_addresses);
     if (push.play_addresses)
         freeaddrinfo(push.play_addresses);
+    trust_release(&options.target);
+    trust_release(&options.play);
 }
 
 int main(int argc, char **argv) {
@@ -242,6 +245,8 @@ int main(int argc, char **argv) {
         error = look_up(&options.target, &push.publish_addresses);
     if (!error)
         error = look_up(&options.play, &push.play_addresses);
+    if (!error && (!trust_prepare(&options.trust, &options.target) || !trust_prepare(&options.trust, &options.play)))
+        error = -EINVAL;
     if (!error)
         error = make_loop();
     if (!error)

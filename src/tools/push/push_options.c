@@ -18,9 +18,9 @@ static const char help[] = "Usage: sluice-push [OPTION]... FILE URL\n"
                            "\n"
                            "URL is flv://HOST[:PORT] (raw FLV over TCP), http://HOST[:PORT]/NAME.flv (POST,\n"
                            "chunked; played by GET), rtsp://[USER:PASSWORD@]HOST[:PORT]/NAME (RTSP over\n"
-                           "TCP), or rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME. \"%d\" in it is the number\n"
-                           "of the stream, from 1; with several streams and no \"%d\", \"-%d\" is appended to\n"
-                           "the name.\n"
+                           "TCP), or rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME; or by TLS the same with\n"
+                           "flvs://, https://, rtsps:// or rtmps://. \"%d\" in it is the number of the stream,\n"
+                           "from 1; with several streams and no \"%d\", \"-%d\" is appended to the name.\n"
                            "\n"
                            "Publishers:\n"
                            "  -n, --publishers N  Set the number of publishers (0 to 100000; default 1)\n"
@@ -42,6 +42,10 @@ static const char help[] = "Usage: sluice-push [OPTION]... FILE URL\n"
                            "Other:\n"
                            "  --timeout S         Stop if a server that must respond sends nothing for this\n"
                            "                      long (1 to 3600; default 10)\n"
+                           "  --tls-ca FILE       With TLS: trust the certificates in FILE instead of the\n"
+                           "                      system's\n"
+                           "  --tls-pin SHA256    With TLS: accept only a certificate with this hash; may be\n"
+                           "                      repeated\n"
                            "  --json              Print a JSON line each second, and one at the end\n"
                            "  --quiet             Print no line each second\n"
                            "  --backend NAME      Select auto, uring or epoll (default auto)\n"
@@ -63,6 +67,8 @@ enum option_id {
     OPTION_PLAY,
     OPTION_STREAMS,
     OPTION_TIMEOUT,
+    OPTION_TLS_CA,
+    OPTION_TLS_PIN,
     OPTION_JSON,
     OPTION_QUIET,
     OPTION_BACKEND,
@@ -83,6 +89,8 @@ static const struct option long_options[] = {
     {"play", required_argument, NULL, OPTION_PLAY},
     {"streams", required_argument, NULL, OPTION_STREAMS},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"tls-ca", required_argument, NULL, OPTION_TLS_CA},
+    {"tls-pin", required_argument, NULL, OPTION_TLS_PIN},
     {"json", no_argument, NULL, OPTION_JSON},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"backend", required_argument, NULL, OPTION_BACKEND},
@@ -145,6 +153,11 @@ static bool take_value(int id, struct push_options *options, struct texts *texts
             return false;
         options->timeout_ms *= 1000;
         return true;
+    case OPTION_TLS_CA:
+        options->trust.ca = optarg;
+        return true;
+    case OPTION_TLS_PIN:
+        return trust_add_pin(&options->trust, optarg);
     default:
         return backend_read(optarg, &options->backend);
     }
@@ -179,7 +192,8 @@ static bool read_target(const char *text, struct target *target) {
     int error = target_read(text, target);
     if (!error && target->kind != TARGET_FILE && target->kind != TARGET_INPUT)
         return true;
-    say("%s: %s", text, error == -EMSGSIZE ? "too long" : "not a URL of flv://, http://, rtsp:// or rtmp://");
+    say("%s: %s", text,
+        error == -EMSGSIZE ? "too long" : "not a URL of flv[s]://, http[s]://, rtsp[s]:// or rtmp[s]://");
     return false;
 }
 
@@ -230,7 +244,7 @@ static bool take_words(int count, char **words, struct push_options *options, co
     if (!has_app(&options->target) || !has_app(&options->play))
         return false;
     if (plays && options->play.kind == TARGET_FLV) {
-        say("flv:// is for publishing: say with --play where the players play");
+        say("flv:// and flvs:// are for publishing: say with --play where the players play");
         return false;
     }
     if (options->publishers > 0)

@@ -8,6 +8,7 @@
 #include <sluice/loop.h>
 
 #include "tools/target.h"
+#include "tools/trust.h"
 
 enum { PUSH_MOST = 100000 };
 
@@ -23,6 +24,7 @@ struct push_options {
     uint32_t ramp_ms;
     uint32_t retries;
     uint32_t timeout_ms;
+    struct trust trust;
     sluice_backend_choice backend;
 };
 

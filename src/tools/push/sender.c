@@ -93,7 +93,6 @@ static void skip_to_now(struct sender *sender) {
 static void begin(struct sender *sender) {
     bool again = sender->started;
     sender->state = SENDER_SENDING;
-    sender->in_a_row = 0;
     if (again) {
         sender->reconnects++;
         skip_to_now(sender);
@@ -113,6 +112,8 @@ static void on_ready(void *user) {
 
 static void on_room(void *user) {
     struct sender *sender = user;
+    /* By TLS, the server is known now: raw FLV and HTTP have begun before that. */
+    sender->in_a_row = 0;
     if (sender->blocked && sender->state == SENDER_SENDING)
         send_due(sender);
 }

@@ -1,4 +1,4 @@
-#include "daemon/tls/tls_link.h"
+#include "shared/tls_link.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -197,7 +197,7 @@ static void end_connection(struct tls_link *link) {
 }
 
 /*
- * Servers may answer many connections of the daemon at once, and verifying one takes a millisecond.
+ * Servers may answer many connections of a program at once, and verifying one takes a millisecond.
  * So each message of a handshake is handled in the share of a turn that is for connections with
  * work left, which bounds the delay of other connections.
  */

@@ -17,8 +17,8 @@
  *
  * The connection's loop's thread only.
  */
-#ifndef SLUICED_TLS_LINK_H
-#define SLUICED_TLS_LINK_H
+#ifndef SHARED_TLS_LINK_H
+#define SHARED_TLS_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>
