@@ -23,19 +23,23 @@ class Truncated(ConnectionResetError):
 
 
 @functools.lru_cache(maxsize=None)
-def certificate(rsa=False):
-    """One for localhost and 127.0.0.1, for all tests of a file."""
+def _made(rsa):
     folder = tempfile.TemporaryDirectory()
     made = certificates.make(folder.name, "localhost", names="DNS:localhost,IP:127.0.0.1", rsa=rsa)
     made.folder = folder  # Which lives as long.
     return made
 
 
-def context(version=None, verify=True):
+def certificate(rsa=0):
+    """One for localhost and 127.0.0.1, for all tests of a file. rsa: bits of its key, in place of one on a curve."""
+    return _made(rsa)
+
+
+def context(version=None, verify=True, rsa=0):
     """Of a client that trusts that certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if verify:
-        made.load_verify_locations(certificate().chain)
+        made.load_verify_locations(certificate(rsa).chain)
     else:
         made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
     if version:
@@ -155,9 +159,9 @@ class Peer:
 class Daemon(harness.Daemon):
     """With TLS at all listeners but the administration's; what connects to it, as the harness's players do, uses TLS."""
 
-    def __init__(self, *options, listen=LISTEN, **more):
-        self.client = {}  # Arguments for Peer.
-        super().__init__("--tls-certificate", certificate().option, *options, listen=listen, **more)
+    def __init__(self, *options, listen=LISTEN, rsa=0, **more):
+        self.client = {"of": context(rsa=rsa)} if rsa else {}  # Arguments for Peer.
+        super().__init__("--tls-certificate", certificate(rsa).option, *options, listen=listen, **more)
 
     def url(self, name, at=0, protocol="http"):
         return "%s://%s:%d/%s%s" % (SCHEMES[protocol], *self.address("http" if protocol == "ws" else protocol, at), name,

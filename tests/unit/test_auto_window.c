@@ -130,6 +130,41 @@ static void other_work_makes_none_longer(void **state) {
     assert_int_equal(window.window_ms, MOST);
 }
 
+/* A core that is full of handshakes, or shared with who makes them: what they take, and as much
+ * again, is none of the frames' load, and neither is the waiting that is due to it. */
+static void handshakes_open_none(void **state) {
+    (void)state;
+    static const double waits[] = {0, 0.5};
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        struct auto_window window;
+        uint64_t now;
+        double ran = 1 - waits[i];
+        begin(&window, &now, MOST);
+        for (unsigned k = 0; k < 200; k++) {
+            /* 0.11 of the load is left for the frames, and then 0.13. */
+            uint64_t due = window.noted_at + 100;
+            window.other_us += (uint64_t)((double)(due - window.noted_at) * 1000 * ran * 0.445);
+            run_shared(&window, &now, ran, waits[i], MANY);
+            assert_int_equal(now, due);
+            assert_int_equal(window.window_ms, 0);
+        }
+        /* What is shown is all of it. */
+        assert_true(window.load > 0.99);
+        for (unsigned k = 0; k < 200; k++) {
+            window.other_us += (uint64_t)((100 + 2.0 * window.window_ms) * 1000 * ran * 0.435);
+            run_shared(&window, &now, ran, waits[i], MANY);
+        }
+        assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+        /* More than all is all. */
+        for (unsigned k = 0; k < 200; k++) {
+            window.other_us += 1000000;
+            run_shared(&window, &now, ran, waits[i], MANY);
+        }
+        assert_int_equal(window.window_ms, 0);
+        assert_true(window.busy >= 0 && window.busy < 0.001 && window.own < 0.001);
+    }
+}
+
 /* Others have the core: what the thread waits counts, as far as its own part is worth saving. */
 static void waiting_for_the_core_counts(void **state) {
     (void)state;
@@ -289,6 +324,7 @@ int main(void) {
         cmocka_unit_test(failed_readings_change_nothing),
         cmocka_unit_test(few_players_have_none),
         cmocka_unit_test(other_work_makes_none_longer),
+        cmocka_unit_test(handshakes_open_none),
         cmocka_unit_test(waiting_for_the_core_counts),
         cmocka_unit_test(peak_opens_none),
         cmocka_unit_test(full_core_is_answered_soon),

@@ -19,11 +19,12 @@ static uint64_t waited_us(void) {
     return sscanf(text, "%" SCNu64 " %" SCNu64, &ran_ns, &waited_ns) == 2 ? waited_ns / 1000 : 0;
 }
 
-struct thread_time thread_time_now(void) {
+uint64_t thread_time_ran_us(void) {
     struct timespec time = {0};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (struct thread_time){
-        .ran_us = (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000,
-        .waited_us = waited_us(),
-    };
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
+struct thread_time thread_time_now(void) {
+    return (struct thread_time){.ran_us = thread_time_ran_us(), .waited_us = waited_us()};
 }

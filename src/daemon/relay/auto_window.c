@@ -23,6 +23,9 @@ static const double OPEN_OWN = 0.04, CLOSE_OWN = 0.012, GROW_OWN = 0.25;
  * other work of the thread, such as handshakes, which a longer window does not save. */
 static const double FRAME_COST = 20e-6;
 
+/* What surrounds a handshake, from accepting the connection to closing it, costs as much again. */
+enum { OTHER_FACTOR = 2 };
+
 /*
  * Above the one it grows, below the other it shrinks, in either case towards the load between. It
  * takes some measurements for a change to show in the load; so it takes several steps.
@@ -37,16 +40,16 @@ static const double MOST_LOAD = 1.5;
 static const double FULL_LOAD = 0.97, FULL_FACTOR = 2, LEAST_FACTOR = 0.6;
 
 static double next_window(const struct auto_window *window, double load, double frames) {
-    double factor = 1 + STEP * (window->load - AIM_LOAD) / AIM_LOAD;
+    double factor = 1 + STEP * (window->busy - AIM_LOAD) / AIM_LOAD;
     if (window->wanted_ms == 0)
-        return window->load >= OPEN_LOAD && window->own >= OPEN_OWN && frames >= FRAMES_OPEN ? AUTO_WINDOW_FIRST : 0;
-    if (window->load < CLOSE_LOAD || window->own < CLOSE_OWN || frames < FRAMES_CLOSE)
+        return window->busy >= OPEN_LOAD && window->own >= OPEN_OWN && frames >= FRAMES_OPEN ? AUTO_WINDOW_FIRST : 0;
+    if (window->busy < CLOSE_LOAD || window->own < CLOSE_OWN || frames < FRAMES_CLOSE)
         return 0;
-    if (window->load > GROW_LOAD && (window->own < GROW_OWN || frames * FRAME_COST < GROW_OWN))
+    if (window->busy > GROW_LOAD && (window->own < GROW_OWN || frames * FRAME_COST < GROW_OWN))
         factor = 1;
-    else if (load >= FULL_LOAD && window->load >= GROW_LOAD)
+    else if (load >= FULL_LOAD && window->busy >= GROW_LOAD)
         factor = FULL_FACTOR;
-    else if (window->load <= GROW_LOAD && window->load >= SHRINK_LOAD)
+    else if (window->busy <= GROW_LOAD && window->busy >= SHRINK_LOAD)
         factor = 1;
     else if (factor < LEAST_FACTOR)
         factor = LEAST_FACTOR;
@@ -69,26 +72,39 @@ static double part(uint64_t us, double ms) {
     return (double)us / 1000 / ms;
 }
 
+/* Of the time in which the thread ran, the part that was not other work. */
+static double own_part(const struct auto_window *window, double ran, double ms) {
+    double other = OTHER_FACTOR * part(window->other_us - window->other_then, ms);
+    return other < ran ? 1 - other / ran : other > 0 ? 0 : 1;
+}
+
+static void smooth(double *value, double measured) {
+    *value += (measured - *value) * WEIGHT;
+}
+
+static void measure(struct auto_window *window, double ms, struct thread_time time) {
+    double ran = part(time.ran_us - window->time.ran_us, ms);
+    double waited = part(time.waited_us - window->time.waited_us, ms);
+    /* A reading without the time in the run queue, or the first one with it again. */
+    if (time.waited_us < window->time.waited_us || ran + waited > MOST_LOAD)
+        waited = window->load - window->ran;
+    double load = ran + waited < 1 ? ran + waited : 1, own = own_part(window, ran, ms);
+    smooth(&window->load, load);
+    smooth(&window->ran, ran);
+    smooth(&window->busy, load * own);
+    smooth(&window->own, ran * own);
+    window->wanted_ms = next_window(window, load * own, (double)(window->frames - window->frames_then) * 1000 / ms);
+    auto_window_limit(window, window->most_ms);
+}
+
 void auto_window_note(struct auto_window *window, uint64_t now, struct thread_time time) {
-    if (window->has_begun && now > window->noted_at) {
-        double ms = (double)(now - window->noted_at);
-        double own = part(time.ran_us - window->time.ran_us, ms);
-        double waited = part(time.waited_us - window->time.waited_us, ms);
-        /* A reading without the time in the run queue, or the first one with it again. */
-        if (time.waited_us < window->time.waited_us || own + waited > MOST_LOAD)
-            waited = window->load - window->own;
-        double load = own + waited;
-        if (load > 1)
-            load = 1;
-        window->load += (load - window->load) * WEIGHT;
-        window->own += (own - window->own) * WEIGHT;
-        window->wanted_ms = next_window(window, load, (double)(window->frames - window->frames_then) * 1000 / ms);
-        auto_window_limit(window, window->most_ms);
-    }
+    if (window->has_begun && now > window->noted_at)
+        measure(window, (double)(now - window->noted_at), time);
     window->has_begun = true;
     window->noted_at = now;
     window->time = time;
     window->frames_then = window->frames;
+    window->other_then = window->other_us;
 }
 
 void auto_window_measure(struct auto_window *window, uint64_t now) {

@@ -3,6 +3,9 @@
  * has now. An idle core has no window; a busy one has one that nobody notices and that saves half
  * of the sends; it grows when the core is full, as far as that takes to keep up.
  *
+ * TLS handshakes are a load that no window makes smaller, and that waits for frames anyway: their
+ * part is left out.
+ *
  * The load falls when the window grows. So the window is not a function of the load: it opens at
  * one load and closes at another, lower one, and it is left alone between two others.
  */
@@ -23,12 +26,15 @@ struct auto_window {
     uint32_t window_ms; /* now */
     double wanted_ms;   /* 0, or from AUTO_WINDOW_FIRST on: the window without that limit */
     /* parts of the time, smoothed: in which the thread ran or waited for a core; in which it ran */
-    double load, own;
-    uint64_t frames;   /* that could be gathered, ever, for each player: counted by its user */
+    double load, ran;
+    double busy, own; /* the same, less the part of other work than frames */
+    /* counted by its user, ever: frames that could be gathered, for each player; and processor time
+     * of other work, microseconds */
+    uint64_t frames, other_us;
     bool has_begun;    /* there is something to compare with: */
     uint64_t noted_at; /* loop time */
     struct thread_time time;
-    uint64_t frames_then;
+    uint64_t frames_then, other_then;
 };
 
 /* Sets the longest window. */

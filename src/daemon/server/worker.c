@@ -161,6 +161,10 @@ uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream
     return worker->leaving ? 0 : stream->policy.wait_ms;
 }
 
+void worker_note_other(struct worker *worker, uint64_t us) {
+    worker->registry->merging.automatic.other_us += us;
+}
+
 /* The first worker looks for all. */
 static void look_whether_left(const struct worker *worker, uint64_t now) {
     uint32_t connections = server_connection_count(worker->server);

@@ -105,6 +105,9 @@ void worker_end_session(struct session *session);
  * none to be had. */
 sluice_pool *worker_small_pool(struct worker *worker);
 
+/* Processor time of its thread that frames had no part in: no reason for a merge window. */
+void worker_note_other(struct worker *worker, uint64_t us);
+
 static inline uint64_t worker_now(const struct worker *worker) {
     return sluice_loop_now(worker->loop);
 }

@@ -10,6 +10,7 @@
 
 #include <sluice/tls.h>
 
+#include "daemon/base/thread_time.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/handshake_limit.h"
 #include "daemon/server/reject.h"
@@ -123,7 +124,9 @@ static void leave_when_sent(struct tls_session *session) {
 }
 
 static void advance(struct tls_session *session) {
+    uint64_t before = thread_time_ran_us();
     int result = sluice_tls_receive(session->tls);
+    worker_note_other(session->base.worker, thread_time_ran_us() - before);
     session->state = TLS_SESSION_WAITING;
     if (result < 0 && result != -ENODATA) {
         refuse(session);
