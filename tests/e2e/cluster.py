@@ -1,7 +1,11 @@
-"""A cluster for the end-to-end tests: redis-server, nodes, and publishers whose frames say who has sent them."""
+"""A cluster for the end-to-end tests: redis-server, nodes, the ways between them, and publishers whose frames say who has sent
+them."""
 
+import contextlib
 import os
+import select
 import shutil
+import socket
 import tempfile
 import threading
 
@@ -20,9 +24,9 @@ class Cluster:
 
     SECRET = "0123456789abcdef0123456789abcdef"
 
-    def __init__(self, *options):
-        """options: of all nodes"""
-        self.engine = redis_server.Redis()
+    def __init__(self, *options, engine=None):
+        """options: of all nodes; engine: a Redis in place of one of its own"""
+        self.engine = engine or redis_server.Redis()
         self.options = options
         self.nodes = []
         self._folder = tempfile.mkdtemp()
@@ -42,7 +46,7 @@ class Cluster:
 
     def restart_engine(self):
         """After engine.stop(), at the same address, without anything of what there was."""
-        self.engine = redis_server.Redis(address=(self.engine.host, self.engine.port))
+        self.engine = redis_server.Redis(address=(self.engine.host, self.engine.port), environment=self.engine.environment)
 
     def secret_file(self, secret=SECRET):
         path = os.path.join(self._folder, "secret-%d" % len(os.listdir(self._folder)))
@@ -50,13 +54,22 @@ class Cluster:
             file.write(secret + "\n")
         return path
 
-    def add(self, name, *options, secret=SECRET):
-        """Starts a node, and waits until it is one."""
-        listen = ("--http", harness.own_host() + ":0", "--flv", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
-        node = Daemon("--cluster", self.engine.url, "--node", name, "--cluster-secret-file", self.secret_file(secret),
-                      *self.options, *options, listen=listen)
-        self.nodes.append(node)
+    def add(self, name, *options, secret=SECRET, engine=None, way=None):
+        """Starts a node, and waits until it is one. engine: its URL in place of the engine's own; way: a Wire by which the other
+        nodes come to it."""
+        node = self.start(name, *options, secret=secret, engine=engine, way=way)
         self.wait_node(name)
+        return node
+
+    def start(self, name, *options, secret=SECRET, engine=None, way=None):
+        """As add(), without waiting."""
+        listen = ("--http", harness.own_host() + ":0", "--flv", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
+        advertised = ("--advertise", "%s:%d" % way.address) if way else ()
+        node = Daemon("--cluster", engine or self.engine.url, "--node", name, "--cluster-secret-file",
+                      self.secret_file(secret), *advertised, *self.options, *options, listen=listen)
+        if way:
+            way.lead_to(node.address("http"))
+        self.nodes.append(node)
         return node
 
     def wait_node(self, name, there=True):
@@ -67,6 +80,105 @@ class Cluster:
         """Waits until the engine says that this node has the stream; empty: none."""
         wait_until(lambda: (self.engine.ask("HGET", "sluice:stream:" + stream, "node") or "") == name,
                    "%s to be at %r" % (stream, name))
+
+
+class Wire:
+    """A way by TCP to a server, which can be held up: what is sent meanwhile arrives afterwards. As a context it ends with it."""
+
+    def __init__(self, target=None):
+        """target: the address it leads to; None: that is said later"""
+        self.connections = 0
+        self._target, self._pairs, self._lock = target, set(), threading.Lock()
+        self._open = threading.Event()
+        self._listener = socket.create_server((harness.own_host(), 0), backlog=1024)
+        self.address = self._listener.getsockname()
+        self._is_ending = False
+        if target:
+            self._open.set()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._is_ending = True
+        self.release()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
+        self._listener.close()
+        self.cut()
+
+    @property
+    def url(self):
+        return "redis://%s:%d" % self.address
+
+    def lead_to(self, target):
+        """New connections go there."""
+        self._target = target
+        self._open.set()
+
+    def hold(self):
+        """Nothing passes from now on, and nobody is told."""
+        self._open.clear()
+
+    def release(self):
+        """Everything passes again, with what has been held up."""
+        self._open.set()
+
+    def cut(self):
+        """Breaks all connections; what is held up is lost."""
+        with self._lock:
+            pairs, self._pairs = self._pairs, set()
+        for pair in pairs:
+            for peer in pair:
+                with contextlib.suppress(OSError):
+                    peer.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self):
+        while True:
+            try:
+                peer = self._listener.accept()[0]
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._connect, args=(peer,), daemon=True).start()
+
+    def _connect(self, peer):
+        self._open.wait()
+        try:
+            if self._is_ending:
+                raise OSError
+            other = socket.create_connection(self._target, harness.PATIENCE)
+        except OSError:
+            peer.close()
+            return
+        other.settimeout(None)
+        pair = (peer, other)
+        with self._lock:
+            self._pairs.add(pair)
+        threads = [threading.Thread(target=self._carry, args=(*way, pair), daemon=True) for way in (pair, pair[::-1])]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with self._lock:
+            self._pairs.discard(pair)
+        for end in pair:
+            end.close()
+
+    def _carry(self, one, other, pair):
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                while not self._open.wait(0.05) and pair in self._pairs:
+                    pass
+                if pair not in self._pairs:
+                    break
+                other.sendall(data)
+        while not self._open.wait(0.05) and pair in self._pairs:
+            pass
+        with contextlib.suppress(OSError):
+            other.shutdown(socket.SHUT_WR)
 
 
 class Marked(relay.Source):
@@ -86,10 +198,35 @@ class Marked(relay.Source):
         except OSError as error:
             self.error = error
 
+    def is_ended(self):
+        """Whether the node has answered or ended the connection."""
+        return bool(select.select([self.peer], [], [], 0)[0])
+
     def close(self):
         self._ending.set()
         self._thread.join()
         super().close()
+
+
+def mark_of(frame):
+    """(publisher, number) of a frame that a Marked has sent."""
+    at = 10 if frame.type == flv.VIDEO else 2
+    return divmod(int.from_bytes(frame.payload[at:at + 4], "big"), EACH)
+
+
+def check_never_mixed(test, frames):
+    """For whatever has happened: frames of two publishers never alternate, and each track's time goes up. One that has been
+    superseded may be accepted again, by a new epoch: then it goes on behind what there was of it. Returns the publishers in turn."""
+    runs, last, times = [], {}, {}
+    for frame in frames:
+        order, number = mark_of(frame)
+        if not runs or runs[-1][0] != order:
+            runs.append((order, last.get(order, -1)))
+        test.assertGreater(number, runs[-1][1], "a frame of publisher %d from before it was superseded; %s" % (order, runs))
+        last[order] = max(number, last.get(order, -1))
+        test.assertGreater(frame.timestamp, times.get(frame.type, -1), "times of publisher %d, frame %d" % (order, number))
+        times[frame.type] = frame.timestamp
+    return [order for order, _ in runs]
 
 
 def orders(frames):

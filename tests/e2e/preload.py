@@ -40,7 +40,10 @@ class Counter:
         self.environment = {"SLUICE_TEST_COUNTER": path, "LD_PRELOAD": library}
 
     def reset(self):
-        self._map[:8] = bytes(8)
+        self.set(0)
+
+    def set(self, value):
+        self._map[:8] = struct.pack("=q", value)
 
     def count(self):
         return struct.unpack("=Q", self._map[:8])[0]

@@ -56,10 +56,10 @@ def free_address():
 class Redis:
     """A running server, without a file. As a context it is stopped at the end."""
 
-    def __init__(self, *options, address=None, password=None, sentinel=None, certificate=None):
-        """sentinel: lines of a Sentinel's file; certificate: (chain, key), for TLS alone."""
+    def __init__(self, *options, address=None, password=None, sentinel=None, certificate=None, environment=None):
+        """sentinel: lines of a Sentinel's file; certificate: (chain, key), for TLS alone; environment: more of it."""
         self.host, self.port = address or free_address()
-        self.password, self._certificate = password, certificate
+        self.password, self._certificate, self.environment = password, certificate, environment
         self._folder = tempfile.TemporaryDirectory()
         words = [REDIS]
         if sentinel is not None:
@@ -78,7 +78,8 @@ class Redis:
         if password:
             words += ["--requirepass", password]
         self._log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([*words, *options], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
+        self.process = subprocess.Popen([*words, *options], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
+                                        env=dict(os.environ, **(environment or {})))
         harness.wait_until(self._answers, lambda: "Redis at %s:%d; %s" % (self.host, self.port, self.log()))
 
     def __enter__(self):
@@ -126,6 +127,47 @@ class Redis:
         self.process.wait()
         self._log.close()
         self._folder.cleanup()
+
+
+class Failover:
+    """A master, its replica, and a Sentinel that watches both; what a master has not passed on is lost when it is killed."""
+
+    USER = "replica"
+
+    def __init__(self):
+        self.name = "master"
+        self.master = Redis()
+        self.master.ask("ACL", "SETUSER", self.USER, "on", ">" + self.USER, "~*", "&*", "+@all")
+        self.replica = Redis("--replicaof", self.master.host, str(self.master.port), "--masteruser", self.USER, "--masterauth",
+                             self.USER, "--replica-announce-ip", harness.own_host())
+        harness.wait_until(lambda: self.replica.ask("ROLE")[3] == "connected", "the replica to follow")
+        self.sentinel = Redis(sentinel=[
+            "sentinel monitor %s %s %d 1" % (self.name, self.master.host, self.master.port),
+            "sentinel down-after-milliseconds %s 500" % self.name, "sentinel failover-timeout %s 3000" % self.name])
+        # It asks the master for its replicas every ten seconds.
+        harness.wait_until(lambda: self.sentinel.ask("SENTINEL", "REPLICAS", self.name), "the Sentinel to know the replica")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in (self.sentinel, self.replica, self.master):
+            server.stop()
+
+    @property
+    def url(self):
+        return self.sentinel.url
+
+    def stop_replication(self):
+        """The replica hears of nothing any more."""
+        self.master.ask("ACL", "SETUSER", self.USER, "off")
+        self.master.ask("CLIENT", "KILL", "TYPE", "replica")
+        harness.wait_until(lambda: self.replica.ask("ROLE")[3] != "connected", "the replica to be without its master")
+
+    def kill_master(self):
+        """Returns when the replica is the master."""
+        self.master.stop()
+        harness.wait_until(lambda: self.replica.ask("ROLE")[0] == "master", "the replica to be promoted")
 
 
 class Hostile:

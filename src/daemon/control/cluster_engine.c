@@ -51,6 +51,8 @@ struct cluster_engine {
     struct cluster_greeting server;
     char reason[CLUSTER_LINK_REASON];
     uint64_t connections, failures, commands, errors, invalid;
+    /* pushes that are no events: since when, and how many since */
+    uint64_t useless_since, useless;
     uint32_t waiting;
     struct pending *free; /* of those below */
     struct pending pending[CLUSTER_COMMANDS_MAX];
@@ -130,6 +132,7 @@ static void drop(struct cluster_engine *engine, const char *reason) {
     engine->link = NULL;
     engine->connection++;
     engine->failures++;
+    engine->useless = 0;
     snprintf(engine->reason, sizeof engine->reason, "%s", reason);
     log_failure(engine, was_ready, reason);
     schedule(engine, was_ready);
@@ -246,12 +249,25 @@ static void on_opened(void *user, const struct cluster_greeting *greeting) {
         drop(engine, reason_of(error));
 }
 
+/* A connection that brings many of them costs more than it is worth. */
+static void note_useless(struct cluster_engine *engine) {
+    const uint64_t now = clock_ms();
+    if (now - engine->useless_since >= CLUSTER_ENGINE_USELESS_MS) {
+        engine->useless_since = now;
+        engine->useless = 0;
+    }
+    if (++engine->useless > CLUSTER_ENGINE_USELESS_MOST)
+        drop(engine, "too many messages that are no events");
+}
+
 static void on_pushed(void *user, const sluice_resp_reply *push) {
     struct cluster_engine *engine = user;
     struct cluster_event event;
     int error = cluster_script_read_push(engine->script, push, &event);
     engine->invalid += error == -EPROTO;
-    if (!error && engine->state == CLUSTER_ENGINE_READY)
+    if (error)
+        note_useless(engine);
+    else if (engine->state == CLUSTER_ENGINE_READY)
         engine->calls->heard(engine->user, &event);
 }
 

@@ -25,6 +25,9 @@ enum {
     CLUSTER_ENGINE_BACKOFF_MOST_MS = 5000,
     CLUSTER_ENGINE_STABLE_MS = 5000, /* of a connection, after which the backoff begins anew */
     CLUSTER_ENGINE_HOPS = 3,         /* from a Sentinel or a replica to the master */
+    /* messages that are no events, in that time; beyond, the connection ends */
+    CLUSTER_ENGINE_USELESS_MOST = 1000,
+    CLUSTER_ENGINE_USELESS_MS = 1000,
 };
 
 enum cluster_engine_state {
