@@ -336,7 +336,11 @@ static const struct setting settings[] = {
      .sample = "http://127.0.0.1:8000/publish", .effect = SETTING_LATER, .help = "Ask URL before a client publishes",
      .text =
          "The query is sent if the rules allow the client. The protocol is flv, http, websocket, rtmp or rtsp. By RTMP "
-         "the member query is what the client's URL has behind the question mark. Pulls are not subject to queries.\n\n"
+         "the member query is what the client's URL has behind the question mark. Pulls are not subject to queries. In "
+         "a "
+         "cluster each hook's object has the member node, the name of the node that asks or reports; a query comes "
+         "from "
+         "the node that the client is connected to.\n\n"
          "  {\"event\": \"publish\", \"stream\": \"live/cam\", \"protocol\": \"http\",\n"
          "   \"address\": \"192.0.2.1:5678\"}"},
     {"hook-play", SETTING_HOOK, FIELD(hooks[HOOK_PLAY]), .group = GROUP_HOOKS, .value = "URL",

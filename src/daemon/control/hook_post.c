@@ -14,13 +14,15 @@
 #include <sluice/loop.h>
 #include <sluice/tls.h>
 
+#include "daemon/base/node_name.h"
 #include "daemon/control/connector.h"
 #include "daemon/control/control_loop.h"
 
 enum {
     HEAD_MOST = HOOK_PATH + HOOK_HOST + 256, /* bytes of a request's head */
     BODY_MOST = 4096,                        /* of an answer's body */
-    INTERIM_MOST = 8,                        /* 1xx answers before the answer */
+    MEMBER_MOST = NODE_NAME + 16,
+    INTERIM_MOST = 8, /* 1xx answers before the answer */
     /* calls with the connector, also of those that have been given up: names may take long to be
      * looked up, and each has a thread for it */
     CONNECTING_MOST = 256,
@@ -53,6 +55,7 @@ struct hook_poster {
     struct event_base *base;
     struct control_loop *shared;
     struct connector *connector;
+    const char *node;  /* NULL: there is no cluster */
     sluice_loop *loop; /* NULL before the first call */
     LIST_HEAD(, hook_post) calls;
     unsigned connecting;
@@ -256,17 +259,27 @@ static void connected(struct connect_job *job) {
 
 /* ---- Calls ---- */
 
+/* The beginning of the body, in the place of its first bracket. A node's name needs no escapes. */
+static size_t write_member(const struct hook_poster *poster, char member[MEMBER_MOST]) {
+    if (!poster->node)
+        return (size_t)snprintf(member, MEMBER_MOST, "{");
+    return (size_t)snprintf(member, MEMBER_MOST, "{\"node\":\"%s\",", poster->node);
+}
+
 static int write_request(struct hook_post *call, const struct hook_url *url, const char *body, size_t length) {
     const bool is_v6 = strchr(url->host, ':');
-    call->request = malloc(HEAD_MOST + length);
+    char member[MEMBER_MOST];
+    const size_t added = write_member(call->poster, member);
+    call->request = malloc(HEAD_MOST + added + length);
     if (!call->request)
         return -ENOMEM;
     int size = snprintf(call->request, HEAD_MOST,
                         "POST %s HTTP/1.1\r\nHost: %s%s%s:%u\r\nConnection: close\r\nContent-Type: application/json\r\n"
                         "Content-Length: %zu\r\n\r\n",
-                        url->path, is_v6 ? "[" : "", url->host, is_v6 ? "]" : "", url->port, length);
-    memcpy(call->request + size, body, length);
-    call->size = (size_t)size + length;
+                        url->path, is_v6 ? "[" : "", url->host, is_v6 ? "]" : "", url->port, added + length - 1);
+    memcpy(call->request + size, member, added);
+    memcpy(call->request + size + added, body + 1, length - 1);
+    call->size = (size_t)size + added + length - 1;
     return 0;
 }
 
@@ -321,7 +334,7 @@ int hook_post_start(struct hook_poster *poster, const struct hook_url *url, uint
     return 0;
 }
 
-int hook_poster_new(struct event_base *base, struct control_loop *loop, struct connector *connector,
+int hook_poster_new(struct event_base *base, struct control_loop *loop, struct connector *connector, const char *node,
                     struct hook_poster **ret_poster) {
     struct hook_poster *poster = calloc(1, sizeof *poster);
     if (!poster)
@@ -329,6 +342,7 @@ int hook_poster_new(struct event_base *base, struct control_loop *loop, struct c
     poster->base = base;
     poster->shared = loop;
     poster->connector = connector;
+    poster->node = node;
     *ret_poster = poster;
     return 0;
 }

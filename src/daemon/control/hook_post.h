@@ -20,9 +20,10 @@ enum { HOOK_POST_REASON = 128 };
 
 /*
  * Makes what all of them share. @loop: is opened with the first of them; @connector: makes the
- * connections; both are the caller's. 0, -ENOMEM
+ * connections; both are the caller's. @node: of a cluster, which each body names in its member
+ * node; stays; NULL: there is none. 0, -ENOMEM
  */
-int hook_poster_new(struct event_base *base, struct control_loop *loop, struct connector *connector,
+int hook_poster_new(struct event_base *base, struct control_loop *loop, struct connector *connector, const char *node,
                     struct hook_poster **ret_poster);
 
 /* After the connector, when the loop has been closed, and no call is under way. NULL is allowed. */
@@ -34,7 +35,8 @@ typedef void hook_posted_fn(unsigned status, const char *reason, void *user);
 
 /*
  * @done is called once, unless the call is freed before; never before this has returned. The body
- * is JSON, copied. @timeout_ms: for all of it. 0, -ENOMEM, -EMFILE (@done is not called)
+ * is a JSON object with members, copied. @timeout_ms: for all of it. 0, -ENOMEM, -EMFILE (@done is
+ * not called)
  */
 int hook_post_start(struct hook_poster *poster, const struct hook_url *url, uint64_t timeout_ms, const char *body,
                     size_t length, hook_posted_fn *done, void *user, struct hook_post **ret_call);

@@ -297,7 +297,9 @@ static int open_control(struct control *control, const struct command_line *line
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
     added = added && connector_new(control->base, control->tls, &control->connector) == 0;
     added = added && control_loop_new(control->base, &control->loop) == 0;
-    added = added && hook_poster_new(control->base, control->loop, control->connector, &control->hook_poster) == 0;
+    const char *node = control->cluster ? control->cluster->self.node : NULL;
+    added = added &&
+            hook_poster_new(control->base, control->loop, control->connector, node, &control->hook_poster) == 0;
     added = added && hook_client_new(control->base, control->hook_poster, &control->hook_client) == 0;
     added = added && reload_new(control->base, control->server, line, options, control->tls, &control->reload) == 0;
     added = added &&
