@@ -14,8 +14,10 @@ import socket
 import tempfile
 import unittest
 
+import cluster
 import flv
 import harness
+import redis_server
 from harness import Daemon, Player, Publisher, Steady
 from stopped_thread import StoppedThread
 
@@ -26,6 +28,7 @@ except ImportError:
 
 
 JSON = {"Content-Type": "application/json"}
+LOCATION = "/api/v1/cluster/streams/{name}"
 # Of requests that need one.
 BODIES = {("POST", "/api/v1/pulls"): b'{"url": "rtsp://127.0.0.1:1/x", "stream": "live/x"}'}
 
@@ -158,7 +161,7 @@ class DescriptionTest(unittest.TestCase):
         self.check(daemon, "DELETE", configured, 409)
 
     def check_problems(self, daemon):
-        for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1"):
+        for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1", "/api/v1/cluster/streams/none"):
             self.check(daemon, "GET", path, 404)
         for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1", "/api/v1/recordings/.."):
             self.check(daemon, "DELETE", path, 404)
@@ -173,11 +176,30 @@ class DescriptionTest(unittest.TestCase):
         for method, path, _ in self.every("403"):
             self.check(daemon, method, path, 403, headers={"Host": "evil.example"})
         self.check_guarded()
+        self.check_cluster()
         # All but what test_upgrade.py sees.
         self.assertEqual({(template, method, status) for template, item in self.description["paths"].items()
                           for method in ("get", "delete", "post") if method in item
                           for status in item[method]["responses"]} - self.seen,
                          {("/api/v1/upgrade", "post", "200"), ("/api/v1/upgrade", "post", "503")})
+
+    def check_cluster(self):
+        """What is null without a cluster; and where a stream is, with its engine and without."""
+        with cluster.Cluster("--wait", "600") as nodes:
+            a, b = nodes.add("a"), nodes.add("b", secret="f" * 32)
+            with cluster.Marked(a, "live/a", 1), Player(b, "live/a"):
+                a.wait_stream("live/a")
+                harness.wait_until(lambda: b.api("/api/v1/cluster/pulls")["pulls"][0]["failures"], "a failure")
+                self.assertTrue(self.check(a, "GET", "/api/v1/cluster/streams", 200)["streams"])
+                self.assertEqual(self.check(b, "GET", LOCATION.replace("{name}", "live%2Fa"), 200)["node"], "a")
+                nodes.engine.stop()
+                harness.wait_until(lambda: b.api("/api/v1/health")["status"] == "degraded", "the engine's end")
+                for path in ("/api/v1/cluster", "/api/v1/cluster/pulls", "/api/v1/health", "/api/v1/snapshot", "/api/v1/overview"):
+                    for node in (a, b):
+                        self.check(node, "GET", path, 200)
+                for path in ("/api/v1/cluster/pulls?limit=0", "/api/v1/cluster/streams?limit=0"):
+                    self.check(b, "GET", path, 400)
+                self.check(b, "GET", LOCATION.replace("{name}", "none"), 503)
 
     def every(self, status):
         """Each (method, path) for which that status is described, and its template."""
@@ -220,7 +242,7 @@ class DescriptionTest(unittest.TestCase):
                 waiting = [pool.submit(self.check, daemon, method, path, 503, BODIES.get((method, template)),
                                        dict(JSON, **headers))
                            for method, path, template in self.every("503")
-                           if template not in ("/api/v1/reload", "/api/v1/upgrade")]
+                           if template not in ("/api/v1/reload", "/api/v1/upgrade", LOCATION)]
                 # Of two at a time one is refused, whichever came later.
                 reloads = [pool.submit(daemon.admin, "POST", "/api/v1/reload", None, headers) for _ in range(2)]
                 done, _ = concurrent.futures.wait(reloads, harness.PATIENCE, concurrent.futures.FIRST_COMPLETED)
@@ -245,4 +267,6 @@ class DescriptionTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if not redis_server.REDIS:
+        harness.skip_file("no redis-server")
     harness.main()

@@ -190,6 +190,7 @@ static inline void rig_answer(struct rig_node *node, struct cluster_job *job) {
         rig_assert(node, job);
         break;
     case CLUSTER_LOCATE:
+    case CLUSTER_LOOK:
         node->located++;
         job->error = node->rig->is_down ? -EHOSTDOWN : 0;
         job->location = rig_location(rig_stream(node->rig, job->stream));

@@ -11,6 +11,7 @@
 
 #include "daemon/admin/admin_api.h"
 #include "daemon/admin/admin_asset.h"
+#include "daemon/admin/admin_cluster.h"
 #include "daemon/admin/admin_guard.h"
 #include "daemon/admin/admin_listen.h"
 #include "daemon/admin/admin_metrics.h"
@@ -42,6 +43,7 @@ struct admin {
     struct reload *reload;
     struct hook_delivery *hook_delivery;
     const struct history *history;
+    struct cluster_client *cluster; /* NULL: there is none */
     admin_upgrade_fn *upgrade;
     void *upgrader;
     struct admin_server *server;
@@ -66,7 +68,9 @@ static const char list_path[] = "/api/v1/streams", overview_path[] = "/api/v1/ov
                   players_path[] = "/api/v1/players/", publishers_path[] = "/api/v1/publishers/",
                   metrics_path[] = "/metrics", reload_path[] = "/api/v1/reload",
                   recordings_path[] = "/api/v1/recordings/", upgrade_path[] = "/api/v1/upgrade",
-                  pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/", forwards_path[] = "/api/v1/forwards";
+                  pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/", forwards_path[] = "/api/v1/forwards",
+                  cluster_pulls_path[] = "/api/v1/cluster/pulls", cluster_list_path[] = "/api/v1/cluster/streams",
+                  cluster_stream_path[] = "/api/v1/cluster/streams/";
 
 static const struct route routes[] = {
     {list_path, "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0},
@@ -77,6 +81,10 @@ static const struct route routes[] = {
     {pulls_path, "GET, HEAD, POST", SNAPSHOT_PULLS, admin_pulls, COMMAND_PULL_ADD},
     {pull_path, "GET, HEAD, DELETE", SNAPSHOT_PULLS, NULL, COMMAND_PULL_REMOVE},
     {forwards_path, "GET, HEAD", SNAPSHOT_FORWARDS, admin_forwards, 0},
+    {"/api/v1/cluster", "GET, HEAD", SNAPSHOT_EDGES, admin_cluster, 0},
+    {cluster_pulls_path, "GET, HEAD", SNAPSHOT_EDGES, admin_cluster_pulls, 0},
+    {cluster_list_path, "GET, HEAD", 0, NULL, 0},
+    {cluster_stream_path, "GET, HEAD", 0, NULL, 0},
     {"/api/v1/pool", "GET, HEAD", 0, admin_pool, 0},
     {"/api/v1/workers", "GET, HEAD", 0, admin_workers, 0},
     {"/api/v1/config", "GET, HEAD", 0, admin_config, 0},
@@ -90,7 +98,7 @@ static const struct route routes[] = {
     {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_PLAYER},
     {publishers_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS, NULL, COMMAND_KICK_PUBLISHER},
     {recordings_path, "POST, DELETE", 0, NULL, COMMAND_RECORD},
-    {metrics_path, "GET, HEAD", SNAPSHOT_ALL, NULL, 0},
+    {metrics_path, "GET, HEAD", SNAPSHOT_ALL | SNAPSHOT_EDGES, NULL, 0},
     {reload_path, "POST", 0, NULL, 0},
     {upgrade_path, "POST", 0, NULL, 0},
 };
@@ -135,7 +143,8 @@ static bool allows(const struct route *route, enum admin_method method) {
 }
 
 static bool has_name(const struct route *route) {
-    return route->command == COMMAND_KICK_STREAM || route->command == COMMAND_RECORD;
+    return route->command == COMMAND_KICK_STREAM || route->command == COMMAND_RECORD ||
+           route->path == cluster_stream_path;
 }
 
 /* What a path has behind its route. False when it can be nothing that exists. */
@@ -204,15 +213,6 @@ static void write_document(const struct route *route, const struct admin_view *v
     json_close(json, '}');
 }
 
-static void send_document(struct exchange *exchange, struct json *json) {
-    if (json->failed) {
-        free(json->text);
-        admin_reply_problem(exchange, 503, "out of memory");
-        return;
-    }
-    admin_reply_text(exchange, "application/json", json->text, json->length);
-}
-
 static void send_metrics(const struct pending *pending, const struct admin_view *view) {
     size_t size;
     char *text = admin_metrics(view, &size);
@@ -232,6 +232,7 @@ static void answer_get(const struct worker_answer *answer, void *user) {
         .options = reload_options(pending->admin->reload),
         .tls = reload_tls(pending->admin->reload),
         .log_lost = log_lost(),
+        .cluster = admin_cluster_of(pending->admin->cluster),
     };
     const struct route *route = pending->route;
     struct json json = {0};
@@ -253,7 +254,7 @@ static void answer_get(const struct worker_answer *answer, void *user) {
         else
             found = admin_player(&view, pending->command.id, &json);
         if (found)
-            send_document(pending->exchange, &json);
+            admin_reply_document(pending->exchange, &json);
         else if (worker_answer_is_whole(answer))
             admin_reply_problem(pending->exchange, 404, "there is no such object, or not any more");
         else
@@ -353,7 +354,9 @@ static bool read_part(const struct admin_call *call, struct pending *pending) {
         pending->most_players = OVERVIEW_PLAYERS;
     if (route->path == streams_path)
         return admin_query_players(call->query, &pending->most_players);
-    if (route->path == pulls_path || route->path == forwards_path)
+    if (route->path == cluster_pulls_path)
+        pending->most_outgoing = PAGE_STREAMS;
+    if (route->path == pulls_path || route->path == forwards_path || route->path == cluster_pulls_path)
         return admin_query_limit(call->query, &pending->most_outgoing);
     return !pending->has_page || admin_query_page(call->query, &pending->page);
 }
@@ -376,6 +379,7 @@ static void ask(struct admin *admin, struct exchange *exchange, const struct adm
             memcpy(request.stream, command->stream, sizeof request.stream);
         request.page = pending->has_page ? &pending->page : NULL;
         request.most_players = pending->most_players;
+        request.most_edges = route->path == cluster_pulls_path ? pending->most_outgoing : 0;
         error = worker_query_request(admin->worker_query, &request, answer_get, pending);
     }
     answer_asked(exchange, pending, error);
@@ -384,7 +388,15 @@ static void ask(struct admin *admin, struct exchange *exchange, const struct adm
 static void answer_history(const struct admin *admin, struct exchange *exchange) {
     struct json json = {0};
     admin_history(admin->history, &json);
-    send_document(exchange, &json);
+    admin_reply_document(exchange, &json);
+}
+
+static void answer_locations(struct admin *admin, struct exchange *exchange, const char *query) {
+    struct cluster_stream_page page = {.limit = PAGE_STREAMS};
+    if (admin_query_locations(query, &page))
+        admin_cluster_streams(admin_cluster_of(admin->cluster), &page, exchange);
+    else
+        admin_reply_problem(exchange, 400, "of a query, search, node, offset and limit=1 to 500 are known");
 }
 
 static void answer_reload(const struct reload_result *result, void *user) {
@@ -405,7 +417,7 @@ static void answer_reload(const struct reload_result *result, void *user) {
     }
     json_close(&json, ']');
     json_close(&json, '}');
-    send_document(exchange, &json);
+    admin_reply_document(exchange, &json);
 }
 
 static void reload(struct admin *admin, struct exchange *exchange) {
@@ -426,7 +438,7 @@ static void answer_upgrade(int error, const char *reason, pid_t pid, void *user)
     json_put_unsigned(&json, "pid", (uint64_t)pid);
     json_close(&json, '}');
     exchange_close(exchange);
-    send_document(exchange, &json);
+    admin_reply_document(exchange, &json);
 }
 
 static void upgrade(struct admin *admin, struct exchange *exchange) {
@@ -533,6 +545,10 @@ static void answer_route(struct admin *admin, struct exchange *exchange, const s
         admin_reply_problem(exchange, 404, "not a stream's name, or not an id");
     } else if (route->path == history_path) {
         answer_history(admin, exchange);
+    } else if (route->path == cluster_list_path) {
+        answer_locations(admin, exchange, call->query);
+    } else if (route->path == cluster_stream_path) {
+        admin_cluster_stream(admin->cluster, command.stream, exchange);
     } else if (!(call->method & METHODS_CHANGE)) {
         ask(admin, exchange, call, route, &command);
     } else if (!read_query(call->query, &command)) {
@@ -658,6 +674,10 @@ int admin_error(const struct admin *admin) {
 void admin_set_upgrade(struct admin *admin, admin_upgrade_fn *start, void *upgrader) {
     admin->upgrade = start;
     admin->upgrader = upgrader;
+}
+
+void admin_set_cluster(struct admin *admin, struct cluster_client *cluster) {
+    admin->cluster = cluster;
 }
 
 void admin_begin(struct admin *admin) {

@@ -10,6 +10,7 @@
 #include "daemon/control/worker_query.h"
 
 struct admin;
+struct cluster_client;
 struct event_base;
 struct history;
 struct hook_delivery;
@@ -30,6 +31,9 @@ int admin_new(struct event_base *base, const struct options *options, struct wor
 typedef void admin_upgraded_fn(int error, const char *reason, pid_t pid, void *user);
 typedef int admin_upgrade_fn(admin_upgraded_fn *done, void *user, void *upgrader);
 void admin_set_upgrade(struct admin *admin, admin_upgrade_fn *start, void *upgrader);
+
+/* Before the first request. It outlives the admin; it may have been closed. NULL: there is none */
+void admin_set_cluster(struct admin *admin, struct cluster_client *cluster);
 
 /* The run begins: sockets that another process has lent are this one's, with their files. */
 void admin_begin(struct admin *admin);

@@ -5,6 +5,8 @@
 
 #include <sluice/version.h>
 
+#include "daemon/admin/admin_cluster.h"
+
 static double seconds(uint64_t ms) {
     return (double)ms / 1000;
 }
@@ -523,10 +525,12 @@ void admin_health(const struct admin_view *view, struct json *json) {
     EACH_SNAPSHOT(at, view) {
         answered++;
     }
-    json_put_string(json, "status", answered == view->snapshots.count ? "ok" : "degraded");
+    const bool is_whole = answered == view->snapshots.count && !admin_cluster_is_degraded(view);
+    json_put_string(json, "status", is_whole ? "ok" : "degraded");
     json_put_unsigned(json, "workers", view->snapshots.count);
     json_put_unsigned(json, "workers_answering", answered);
     json_put_real(json, "uptime_seconds", admin_uptime(view));
+    admin_cluster_summary(view, json);
 }
 
 void admin_version(const struct admin_view *view, struct json *json) {
@@ -558,6 +562,7 @@ void admin_snapshot(const struct admin_view *view, struct json *json) {
     admin_workers(view, json);
     add_refused(view, json);
     admin_certificates(view, json);
+    admin_cluster_summary(view, json);
     json_put_unsigned(json, "log_lines_lost", view->log_lost);
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/server/hook_event.h"
 #include "shared/json.h"
 
+struct cluster_client;
 struct history;
 
 /* What the documents are made of. */
@@ -23,13 +24,16 @@ struct admin_view {
     struct hook_event_counts notices[HOOK_KINDS];
     uint64_t notices_waiting;
     uint64_t log_lost; /* lines */
+    /* NULL: there is none. It has a node */
+    const struct cluster_client *cluster;
 };
 
 /* Writes the members of a document: "streams": [...] and so on. */
 typedef void admin_document(const struct admin_view *view, struct json *json);
 
 admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_forwards,
-    admin_pool, admin_workers, admin_config, admin_certificates, admin_health, admin_version;
+    admin_pool, admin_workers, admin_config, admin_certificates, admin_health, admin_version, admin_cluster,
+    admin_cluster_pulls;
 
 /* All that changes, as at one moment. */
 admin_document admin_snapshot;

@@ -9,6 +9,9 @@
 
 #include <sluice/version.h>
 
+#include "daemon/admin/admin_cluster.h"
+#include "daemon/admin/metric_text.h"
+
 /* All streams and players of all workers, added up. */
 struct sums {
     struct stream_totals totals;
@@ -41,6 +44,7 @@ static void add_totals(struct stream_totals *sum, const struct stream_totals *to
     sum->publishers += totals->publishers;
     sum->jumps += totals->jumps;
     sum->displaced += totals->displaced;
+    sum->superseded += totals->superseded;
     sum->players += totals->players;
     sum->bytes_sent += totals->bytes_sent;
     sum->frames_sent += totals->frames_sent;
@@ -68,60 +72,48 @@ static struct sums sum_up(const struct admin_view *view) {
     return sums;
 }
 
-static void head(FILE *out, const char *name, const char *type, const char *help) {
-    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void gauge(FILE *out, const char *name, const char *help, double value) {
-    head(out, name, "gauge", help);
-    fprintf(out, "%s %.10g\n", name, value);
-}
-
-static void counter(FILE *out, const char *name, const char *help, uint64_t value) {
-    head(out, name, "counter", help);
-    fprintf(out, "%s %" PRIu64 "\n", name, value);
-}
-
 static void write_sums(FILE *out, const struct sums *sums) {
     const struct stream_totals *totals = &sums->totals;
-    head(out, "sluice_build_info", "gauge", "Always 1; the version is in the label.");
+    metric_head(out, "sluice_build_info", "gauge", "Always 1; the version is in the label.");
     fprintf(out, "sluice_build_info{version=\"%s\"} 1\n", SLUICE_VERSION);
-    gauge(out, "sluice_uptime_seconds", "Since the server was started.", (double)sums->uptime_ms / 1000);
-    head(out, "sluice_streams", "gauge", "Streams, with a publisher (live) or with players only (waiting).");
+    metric_gauge(out, "sluice_uptime_seconds", "Since the server was started.", (double)sums->uptime_ms / 1000);
+    metric_head(out, "sluice_streams", "gauge", "Streams, with a publisher (live) or with players only (waiting).");
     fprintf(out, "sluice_streams{state=\"live\"} %" PRIu64 "\nsluice_streams{state=\"waiting\"} %" PRIu64 "\n",
             sums->live, sums->waiting);
-    gauge(out, "sluice_streams_on_backup", "Of the live ones, those that another stream stands in for.",
-          (double)sums->on_backup);
-    gauge(out, "sluice_players", "Players that are connected.", (double)sums->players);
-    gauge(out, "sluice_slow_players", "Players that are behind, or take nothing.", (double)sums->slow);
-    gauge(out, "sluice_player_queue_bytes", "Payload that is queued for all players together.",
-          (double)sums->queued_bytes);
-    gauge(out, "sluice_player_queue_max_seconds", "Time that is queued for the player that is most behind.",
-          (double)sums->queued_ms_most / 1000);
-    counter(out, "sluice_publishers_total", "Publishers that have had a stream.", totals->publishers);
-    counter(out, "sluice_publishers_displaced_total", "Publishers that another one has taken the stream from.",
-            totals->displaced);
-    counter(out, "sluice_players_total", "Players that have come to a stream.", totals->players);
-    counter(out, "sluice_received_bytes_total", "FLV bytes that publishers have sent.", totals->bytes_received);
-    head(out, "sluice_received_frames_total", "counter", "Frames that publishers have sent.");
+    metric_gauge(out, "sluice_streams_on_backup", "Of the live ones, those that another stream stands in for.",
+                 (double)sums->on_backup);
+    metric_gauge(out, "sluice_players", "Players that are connected.", (double)sums->players);
+    metric_gauge(out, "sluice_slow_players", "Players that are behind, or take nothing.", (double)sums->slow);
+    metric_gauge(out, "sluice_player_queue_bytes", "Payload that is queued for all players together.",
+                 (double)sums->queued_bytes);
+    metric_gauge(out, "sluice_player_queue_max_seconds", "Time that is queued for the player that is most behind.",
+                 (double)sums->queued_ms_most / 1000);
+    metric_counter(out, "sluice_publishers_total", "Publishers that have had a stream.", totals->publishers);
+    metric_counter(out, "sluice_publishers_displaced_total", "Publishers that another one has taken the stream from.",
+                   totals->displaced);
+    metric_counter(out, "sluice_players_total", "Players that have come to a stream.", totals->players);
+    metric_counter(out, "sluice_received_bytes_total", "FLV bytes that publishers have sent.", totals->bytes_received);
+    metric_head(out, "sluice_received_frames_total", "counter", "Frames that publishers have sent.");
     fprintf(out, "sluice_received_frames_total{kind=\"video\"} %" PRIu64 "\n", totals->video_frames);
     fprintf(out, "sluice_received_frames_total{kind=\"audio\"} %" PRIu64 "\n", totals->audio_frames);
-    counter(out, "sluice_lost_frames_total", "Frames of publishers that found no memory.", totals->frames_lost);
-    counter(out, "sluice_timestamp_jumps_total", "Jumps of publishers' timestamps, which were repaired.",
-            totals->jumps);
-    counter(out, "sluice_sent_bytes_total", "Bytes that players have been sent.", totals->bytes_sent);
-    counter(out, "sluice_sent_frames_total", "Frames and headers that players have been sent.", totals->frames_sent);
-    counter(out, "sluice_sends_total", "System calls, or their like, by which players took bytes.", totals->sends);
-    head(out, "sluice_dropped_frames_total", "counter", "Frames that a player was not sent, by cause.");
+    metric_counter(out, "sluice_lost_frames_total", "Frames of publishers that found no memory.", totals->frames_lost);
+    metric_counter(out, "sluice_timestamp_jumps_total", "Jumps of publishers' timestamps, which were repaired.",
+                   totals->jumps);
+    metric_counter(out, "sluice_sent_bytes_total", "Bytes that players have been sent.", totals->bytes_sent);
+    metric_counter(out, "sluice_sent_frames_total", "Frames and headers that players have been sent.",
+                   totals->frames_sent);
+    metric_counter(out, "sluice_sends_total", "System calls, or their like, by which players took bytes.",
+                   totals->sends);
+    metric_head(out, "sluice_dropped_frames_total", "counter", "Frames that a player was not sent, by cause.");
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
         fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n",
                 snapshot_drop_name((enum player_drop)cause), totals->dropped[cause]);
-    head(out, "sluice_refused_total", "counter", "What was refused, by the setting that limits it.");
+    metric_head(out, "sluice_refused_total", "counter", "What was refused, by the setting that limits it.");
     for (size_t cause = 0; cause < REJECT_CAUSES; cause++)
         fprintf(out, "sluice_refused_total{cause=\"%s\"} %" PRIu64 "\n", reject_name((enum reject_cause)cause),
                 sums->refused[cause]);
-    head(out, "sluice_recording_repairs_total", "counter",
-         "Recordings left behind: repaired, kept as damaged, or removed since they were empty.");
+    metric_head(out, "sluice_recording_repairs_total", "counter",
+                "Recordings left behind: repaired, kept as damaged, or removed since they were empty.");
     for (size_t result = 0; result < RECOVERY_RESULTS; result++)
         fprintf(out, "sluice_recording_repairs_total{result=\"%s\"} %" PRIu64 "\n",
                 recovery_result_name((enum recovery_result)result), sums->repairs[result]);
@@ -180,7 +172,7 @@ static void write_merging(FILE *out, const struct admin_view *view) {
         {"sluice_worker_merge_delay_seconds_total", "counter", "Time that these frames waited, together.", DELAY},
     };
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
-        head(out, metrics[i].name, metrics[i].type, metrics[i].help);
+        metric_head(out, metrics[i].name, metrics[i].type, metrics[i].help);
         for (size_t at = 0; at < view->snapshots.count; at++) {
             const struct snapshot *snapshot = view->snapshots.list[at];
             if (!snapshot)
@@ -198,16 +190,16 @@ static void write_merging(FILE *out, const struct admin_view *view) {
 static void write_workers(FILE *out, const struct admin_view *view) {
     for (size_t i = 0; i < sizeof worker_metrics / sizeof *worker_metrics; i++) {
         const struct metric *metric = &worker_metrics[i];
-        head(out, metric->name, metric->type, metric->help);
+        metric_head(out, metric->name, metric->type, metric->help);
         for (size_t at = 0; at < view->snapshots.count; at++)
             if (view->snapshots.list[at])
                 fprintf(out, "%s{worker=\"%zu\"} %" PRIu64 "\n", metric->name, at,
                         value_of(view->snapshots.list[at], metric));
     }
-    head(out, "sluice_worker_up", "gauge", "Whether a worker answers.");
+    metric_head(out, "sluice_worker_up", "gauge", "Whether a worker answers.");
     for (size_t at = 0; at < view->snapshots.count; at++)
         fprintf(out, "sluice_worker_up{worker=\"%zu\"} %d\n", at, view->snapshots.list[at] != NULL);
-    head(out, "sluice_pool_blocks", "gauge", "Blocks of a worker's pool.");
+    metric_head(out, "sluice_pool_blocks", "gauge", "Blocks of a worker's pool.");
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         if (!snapshot)
@@ -241,7 +233,7 @@ static const struct metric stream_metrics[] = {
 
 static void write_stream_metric(FILE *out, const struct admin_view *view, const struct metric *metric) {
     size_t shown = 0;
-    head(out, metric->name, metric->type, metric->help);
+    metric_head(out, metric->name, metric->type, metric->help);
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; snapshot && i < snapshot->stream_count && shown < METRICS_MOST_STREAMS; i++, shown++)
@@ -251,14 +243,14 @@ static void write_stream_metric(FILE *out, const struct admin_view *view, const 
 }
 
 static void write_pulls(FILE *out, const struct admin_view *view) {
-    head(out, "sluice_pull_failures", "gauge", "Failures of a pull since it last played for a while.");
+    metric_head(out, "sluice_pull_failures", "gauge", "Failures of a pull since it last played for a while.");
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; snapshot && i < snapshot->pull_count; i++)
             fprintf(out, "sluice_pull_failures{stream=\"%s\"} %u\n", snapshot->pulls[i].stream,
                     snapshot->pulls[i].failures);
     }
-    head(out, "sluice_pull_playing", "gauge", "Whether media come by a pull.");
+    metric_head(out, "sluice_pull_playing", "gauge", "Whether media come by a pull.");
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; snapshot && i < snapshot->pull_count; i++)
@@ -297,7 +289,7 @@ static void write_forwards(FILE *out, const struct admin_view *view) {
         {"sluice_forward_frames_dropped_total", "counter", "Frames that a slow forward has lost.", frames_dropped_of},
     };
     for (size_t m = 0; m < sizeof metrics / sizeof *metrics; m++) {
-        head(out, metrics[m].name, metrics[m].type, metrics[m].help);
+        metric_head(out, metrics[m].name, metrics[m].type, metrics[m].help);
         for (size_t at = 0; at < view->snapshots.count; at++) {
             const struct snapshot *snapshot = view->snapshots.list[at];
             for (size_t i = 0; snapshot && i < snapshot->forward_count; i++) {
@@ -310,8 +302,9 @@ static void write_forwards(FILE *out, const struct admin_view *view) {
 }
 
 static void write_notices(FILE *out, const struct admin_view *view) {
-    head(out, "sluice_hook_notices_total", "counter",
-         "What hooks were told: delivered, failed (refused, or tried in vain), or dropped since too many waited.");
+    metric_head(
+        out, "sluice_hook_notices_total", "counter",
+        "What hooks were told: delivered, failed (refused, or tried in vain), or dropped since too many waited.");
     for (enum hook_kind event = HOOK_UNPUBLISH; event < HOOK_KINDS; event++) {
         const struct hook_event_counts *counts = &view->notices[event];
         const char *name = hook_kind_name(event);
@@ -320,28 +313,19 @@ static void write_notices(FILE *out, const struct admin_view *view) {
         fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"failed\"} %" PRIu64 "\n", name, counts->failed);
         fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"dropped\"} %" PRIu64 "\n", name, counts->dropped);
     }
-    gauge(out, "sluice_hook_notices_waiting", "What hooks are yet to be told.", (double)view->notices_waiting);
-}
-
-/* As a label's value. */
-static void put_label(FILE *out, const char *text) {
-    for (; *text; text++) {
-        if (*text == '\\' || *text == '"')
-            fputc('\\', out);
-        fputc(*text == '\n' ? ' ' : *text, out);
-    }
+    metric_gauge(out, "sluice_hook_notices_waiting", "What hooks are yet to be told.", (double)view->notices_waiting);
 }
 
 static void write_certificates(FILE *out, const struct admin_view *view) {
     sluice_tls_certificate_info info = {.size = sizeof info};
     const time_t now = time(NULL);
-    head(out, "sluice_certificate_expiry_days", "gauge",
-         "Days until a certificate of TLS listeners expires; negative: it has.");
+    metric_head(out, "sluice_certificate_expiry_days", "gauge",
+                "Days until a certificate of TLS listeners expires; negative: it has.");
     for (size_t i = 0; view->tls && sluice_tls_context_get_certificate(view->tls, i, &info) == 0; i++) {
         fprintf(out, "sluice_certificate_expiry_days{number=\"%zu\",name=\"", i);
-        put_label(out, info.name ? info.name : "");
+        metric_label(out, info.name ? info.name : "");
         fputs("\",subject=\"", out);
-        put_label(out, info.subject);
+        metric_label(out, info.subject);
         fprintf(out, "\"} %.4f\n", (double)(info.expires - now) / 86400);
     }
 }
@@ -358,14 +342,15 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     write_merging(out, view);
     for (size_t i = 0; i < sizeof stream_metrics / sizeof *stream_metrics; i++)
         write_stream_metric(out, view, &stream_metrics[i]);
-    gauge(out, "sluice_streams_left_out", "Streams over the limit of those that are shown one by one.",
-          streams > METRICS_MOST_STREAMS ? (double)(streams - METRICS_MOST_STREAMS) : 0);
+    metric_gauge(out, "sluice_streams_left_out", "Streams over the limit of those that are shown one by one.",
+                 streams > METRICS_MOST_STREAMS ? (double)(streams - METRICS_MOST_STREAMS) : 0);
     write_pulls(out, view);
     write_forwards(out, view);
     write_notices(out, view);
     write_certificates(out, view);
-    counter(out, "sluice_log_lines_lost_total",
-            "Log lines that were not written: standard error was not read, or failed.", view->log_lost);
+    admin_cluster_metrics(out, view);
+    metric_counter(out, "sluice_log_lines_lost_total",
+                   "Log lines that were not written: standard error was not read, or failed.", view->log_lost);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         free(text);

@@ -5,6 +5,7 @@
 #include <sluice/version.h>
 
 #include "daemon/admin/admin_api.h"
+#include "daemon/admin/admin_cluster.h"
 #include "daemon/control/history.h"
 
 static void add_counts(const struct admin_view *view, struct json *json) {
@@ -38,6 +39,7 @@ void admin_overview(const struct admin_view *view, struct json *json) {
     json_put_string(json, "version", SLUICE_VERSION);
     json_put_real(json, "uptime_seconds", admin_uptime(view));
     add_counts(view, json);
+    admin_cluster_summary(view, json);
     admin_pool(view, json);
     admin_streams(view, json);
     admin_players(view, json);

@@ -43,6 +43,21 @@ static bool take_page(const char *key, const char *value, void *to) {
     return strcmp(key, "limit") == 0 && read_number(value, 1, STREAM_PAGE_MOST, &page->limit);
 }
 
+static bool take_location(const char *key, const char *value, void *to) {
+    struct cluster_stream_page *page = to;
+    if (strcmp(key, "search") == 0 && strlen(value) < sizeof page->search) {
+        memcpy(page->search, value, strlen(value) + 1);
+        return true;
+    }
+    if (strcmp(key, "node") == 0 && strlen(value) < sizeof page->node) {
+        memcpy(page->node, value, strlen(value) + 1);
+        return true;
+    }
+    if (strcmp(key, "offset") == 0)
+        return read_number(value, 0, STREAM_PAGE_MOST_OFFSET, &page->offset);
+    return strcmp(key, "limit") == 0 && read_number(value, 1, ADMIN_LIST_MOST, &page->limit);
+}
+
 static bool take_players(const char *key, const char *value, void *to) {
     return strcmp(key, "players") == 0 && read_number(value, 1, ADMIN_LIST_MOST, to);
 }
@@ -66,6 +81,10 @@ static bool read_all(const char *query, take_fn *take, void *to) {
 
 bool admin_query_page(const char *query, struct stream_page *page) {
     return read_all(query, take_page, page);
+}
+
+bool admin_query_locations(const char *query, struct cluster_stream_page *page) {
+    return read_all(query, take_location, page);
 }
 
 bool admin_query_players(const char *query, uint32_t *players) {

@@ -10,6 +10,15 @@ void admin_reply_text(struct exchange *exchange, const char *type, char *text, s
     exchange_answer(exchange, 200, type, text, size, true);
 }
 
+void admin_reply_document(struct exchange *exchange, struct json *json) {
+    if (json->failed) {
+        free(json->text);
+        admin_reply_problem(exchange, 503, "out of memory");
+        return;
+    }
+    admin_reply_text(exchange, "application/json", json->text, json->length);
+}
+
 void admin_reply_created(struct exchange *exchange, const char *location, char *text, size_t size) {
     exchange_header(exchange, "Location", location);
     exchange_answer(exchange, 201, "application/json", text, size, true);

@@ -6,9 +6,13 @@
 #include <stddef.h>
 
 struct exchange;
+struct json;
 
 /* 200, with a text that is freed once it is sent. */
 void admin_reply_text(struct exchange *exchange, const char *type, char *text, size_t size);
+
+/* 200, with a document, whose text is freed; 503, if it is not whole for want of memory. */
+void admin_reply_document(struct exchange *exchange, struct json *json);
 
 /* 201, likewise. @location: the path of what has been made */
 void admin_reply_created(struct exchange *exchange, const char *location, char *text, size_t size);

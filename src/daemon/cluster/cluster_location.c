@@ -63,8 +63,8 @@ static void answer_all(struct cluster_node *node, struct cluster_stream *stream)
     cluster_location_get(node, stream, &location);
     while ((job = cluster_jobs_take(&stream->locates))) {
         job->location = location;
-        /* This node's own is no change that is reported. */
-        if (stream->hold == CLUSTER_HOLD_NONE) {
+        /* This node's own is no change that is reported; and an operator is not the worker. */
+        if (stream->hold == CLUSTER_HOLD_NONE && job->question == CLUSTER_LOCATE) {
             stream->told_incarnation = location.incarnation;
             stream->told_epoch = location.epoch;
         }
@@ -206,7 +206,7 @@ void cluster_location_ask(struct cluster_node *node, struct cluster_job *job) {
         cluster_node_answer(node, job, -EHOSTDOWN);
         return;
     }
-    if (!stream->is_wanted) {
+    if (!stream->is_wanted && job->question == CLUSTER_LOCATE) {
         /* It has never been looked up, or events have kept it right: is_known() decides. */
         stream->is_wanted = true;
         note_found(node, stream);

@@ -543,6 +543,7 @@ void cluster_node_ask(struct cluster_node *node, struct cluster_job *job, uint64
         cluster_claim_assert(node, job);
         break;
     case CLUSTER_LOCATE:
+    case CLUSTER_LOOK:
         cluster_location_ask(node, job);
         break;
     case CLUSTER_FORGET:
@@ -609,6 +610,23 @@ void cluster_node_leave(struct cluster_node *node, uint64_t now) {
 }
 
 /* ---- What it shows ---- */
+
+const char *cluster_node_state_name(enum cluster_node_state state) {
+    static const char *const names[] = {
+        [CLUSTER_NODE_OFFLINE] = "offline",   [CLUSTER_NODE_JOINING] = "joining", [CLUSTER_NODE_ONLINE] = "online",
+        [CLUSTER_NODE_REPLACED] = "replaced", [CLUSTER_NODE_LEFT] = "left",
+    };
+    return names[state];
+}
+
+const char *cluster_node_name(const struct cluster_node *node) {
+    return node->name;
+}
+
+const char *cluster_node_address(const struct cluster_node *node, bool *ret_is_secure) {
+    *ret_is_secure = node->is_secure;
+    return node->address;
+}
 
 enum cluster_node_state cluster_node_get_state(const struct cluster_node *node) {
     return node->state;

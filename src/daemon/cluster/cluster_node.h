@@ -38,6 +38,7 @@ enum cluster_node_state {
     CLUSTER_NODE_REPLACED,
     /* drains: it has left, and claims nothing: set by cluster_node_leave() */
     CLUSTER_NODE_LEFT,
+    CLUSTER_NODE_STATES,
 };
 
 struct cluster_peer {
@@ -109,6 +110,12 @@ void cluster_node_leave(struct cluster_node *node, uint64_t now);
 
 /* Tells the other nodes (kick, ban). False: not now. */
 bool cluster_node_tell(struct cluster_node *node, const struct cluster_event *event);
+
+const char *cluster_node_state_name(enum cluster_node_state state);
+
+/* Of the options. */
+const char *cluster_node_name(const struct cluster_node *node);
+const char *cluster_node_address(const struct cluster_node *node, bool *ret_is_secure);
 
 enum cluster_node_state cluster_node_get_state(const struct cluster_node *node);
 uint64_t cluster_node_incarnation(const struct cluster_node *node); /* 0: it has not joined yet */

@@ -24,6 +24,7 @@ struct cluster_client {
     struct event *ticks, *loads, *end;
     bool is_loading;          /* the workers have been asked for their load */
     uint64_t cpu_ns, load_at; /* the last time; 0: not yet */
+    struct cluster_counts counts;
     void (*done)(void *user); /* of cluster_client_finish() */
     void *user;
 
@@ -39,12 +40,16 @@ static void come_back(void *user) {
 }
 
 static void give_back(struct cluster_job *job) {
-    sluice_loop_post_call(job->loop, &job->call, come_back, job);
+    if (job->loop)
+        sluice_loop_post_call(job->loop, &job->call, come_back, job);
+    else
+        come_back(job);
 }
 
 void cluster_client_take(void *user, struct cluster_job *job) {
     struct cluster_client *client = user;
     job->next = NULL;
+    job->asked_ns = clock_ns();
     pthread_mutex_lock(&client->lock);
     const bool is_first = !client->first;
     *client->last = job;
@@ -74,6 +79,16 @@ static void on_wake(void *user) {
     }
 }
 
+void cluster_client_ask(struct cluster_client *client, struct cluster_job *job) {
+    job->asked_ns = clock_ns();
+    if (client->node) {
+        cluster_node_ask(client->node, job, clock_ms());
+        return;
+    }
+    job->error = -ESHUTDOWN;
+    give_back(job);
+}
+
 /* ---- What the node does ---- */
 
 static bool on_send(void *user, const struct cluster_command *command) {
@@ -82,13 +97,15 @@ static bool on_send(void *user, const struct cluster_command *command) {
 }
 
 static void on_answer(void *user, struct cluster_job *job) {
-    (void)user;
+    struct cluster_client *client = user;
+    cluster_counts_add(&client->counts, job, !cluster_engine_is_ready(client->engine));
     give_back(job);
 }
 
 static void on_changed(void *user, const char *stream, enum cluster_change change,
                        const struct cluster_location *location) {
-    const struct cluster_client *client = user;
+    struct cluster_client *client = user;
+    client->counts.claims_lost += change == CLUSTER_SUPERSEDED;
     if (edge_post_change(client->server, stream, change, location) < 0)
         LOG(LOG_ERROR, "cluster change lost", {"stream", stream}, {"reason", "out of memory"});
 }
@@ -322,4 +339,12 @@ const struct cluster_node *cluster_client_node(const struct cluster_client *clie
 
 void cluster_client_engine(const struct cluster_client *client, struct cluster_engine_status *ret_status) {
     cluster_engine_get_status(client->engine, ret_status);
+}
+
+const struct cluster_counts *cluster_client_counts(const struct cluster_client *client) {
+    return &client->counts;
+}
+
+uint64_t cluster_client_pull_failures(const struct cluster_client *client) {
+    return edges_failed(client->server);
 }

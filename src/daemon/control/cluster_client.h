@@ -7,6 +7,7 @@
 #define SLUICED_CLUSTER_CLIENT_H
 
 #include "daemon/cluster/cluster_node.h"
+#include "daemon/control/cluster_counts.h"
 #include "daemon/control/cluster_engine.h"
 #include "daemon/server/cluster_query.h"
 
@@ -59,8 +60,18 @@ void cluster_client_free(struct cluster_client *client);
 /* A cluster_ask_fn. */
 void cluster_client_take(void *client, struct cluster_job *job);
 
-/* For what shows it. */
+/*
+ * A question of the control plane itself: CLUSTER_LOOK, with no loop. It is answered on this
+ * thread, at the latest by cluster_client_close(). What is called then must not ask.
+ */
+void cluster_client_ask(struct cluster_client *client, struct cluster_job *job);
+
+/* For what shows it. The node is NULL when it has been closed. */
 const struct cluster_node *cluster_client_node(const struct cluster_client *client);
 void cluster_client_engine(const struct cluster_client *client, struct cluster_engine_status *ret_status);
+const struct cluster_counts *cluster_client_counts(const struct cluster_client *client);
+
+/* Of all workers, ever. */
+uint64_t cluster_client_pull_failures(const struct cluster_client *client);
 
 #endif

@@ -19,7 +19,7 @@ enum { NEXT_HOST_MS = 20 };
 struct pending {
     struct pending *next; /* that is free */
     struct cluster_engine *engine;
-    uint64_t tag, connection;
+    uint64_t tag, connection, sent_ns;
     enum cluster_verb verb;
     size_t count;
 };
@@ -30,7 +30,7 @@ struct cluster_engine {
     const struct cluster_engine_calls *calls;
     void *user;
     enum cluster_engine_state state;
-    uint64_t since;
+    uint64_t since, changed_at; /* of the state; of its being ready, or not */
     struct cluster_links links;
     struct cluster_link *link; /* of this attempt */
     struct event *timer;       /* of the next attempt */
@@ -49,8 +49,11 @@ struct cluster_engine {
     int logged_error; /* of commands */
 
     struct cluster_greeting server;
-    char reason[CLUSTER_LINK_REASON];
-    uint64_t connections, failures, commands, errors, invalid;
+    char reason[CLUSTER_LINK_REASON]; /* of the last failure */
+    uint64_t failed_at;
+    uint64_t connections, failures, invalid;
+    uint64_t commands[CLUSTER_VERBS][CLUSTER_COMMAND_RESULTS];
+    struct latency latency;
     /* pushes that are no events: since when, and how many since */
     uint64_t useless_since, useless;
     uint32_t waiting;
@@ -68,8 +71,16 @@ const char *cluster_engine_state_name(enum cluster_engine_state state) {
 }
 
 static void set_state(struct cluster_engine *engine, enum cluster_engine_state state) {
+    const bool was_ready = engine->state == CLUSTER_ENGINE_READY;
     engine->state = state;
     engine->since = clock_ms();
+    if (was_ready != (state == CLUSTER_ENGINE_READY) || !engine->changed_at)
+        engine->changed_at = engine->since;
+}
+
+static void note_failure(struct cluster_engine *engine, const char *reason) {
+    snprintf(engine->reason, sizeof engine->reason, "%s", reason);
+    engine->failed_at = clock_ms();
 }
 
 /* ---- Attempts ---- */
@@ -133,7 +144,7 @@ static void drop(struct cluster_engine *engine, const char *reason) {
     engine->connection++;
     engine->failures++;
     engine->useless = 0;
-    snprintf(engine->reason, sizeof engine->reason, "%s", reason);
+    note_failure(engine, reason);
     log_failure(engine, was_ready, reason);
     schedule(engine, was_ready);
     engine->calls->lost(engine->user);
@@ -179,7 +190,6 @@ static void be_ready(struct cluster_engine *engine) {
     cluster_place_format(&engine->place, place, sizeof place);
     set_state(engine, CLUSTER_ENGINE_READY);
     engine->connections++;
-    engine->reason[0] = '\0';
     engine->failed_hosts = 0;
     engine->logged_error = 0;
     memset(engine->logged, 0, sizeof engine->logged);
@@ -278,7 +288,8 @@ static const struct cluster_link_calls link_calls = {
 
 /* Of errors of one kind, once, until a command succeeds. */
 static void note_error(struct cluster_engine *engine, int error) {
-    engine->errors += error != 0;
+    if (error)
+        note_failure(engine, reason_of(error));
     if (error && error != engine->logged_error)
         LOG(LOG_WARNING, "cluster engine rejects commands", {"reason", reason_of(error)});
     engine->logged_error = error;
@@ -288,6 +299,8 @@ static void take_reply(struct cluster_engine *engine, const struct pending *comm
     struct cluster_reply reply = {0};
     int error = cluster_script_read(command->verb, command->count, resp, &reply);
     note_error(engine, error);
+    engine->commands[command->verb][error ? CLUSTER_COMMAND_ERROR : CLUSTER_COMMAND_OK]++;
+    latency_add(&engine->latency, clock_ns() - command->sent_ns);
     if (error == -ENOEXEC || error == -EROFS || error == -EPROTO) {
         drop(engine, reason_of(error));
         return;
@@ -306,6 +319,8 @@ static void on_reply(sluice_resp_client *client, int error, sluice_resp_reply *r
     engine->waiting--;
     if (!error && command.connection == engine->connection && engine->state == CLUSTER_ENGINE_READY)
         take_reply(engine, &command, resp);
+    else
+        engine->commands[command.verb][CLUSTER_COMMAND_UNANSWERED]++;
 }
 
 bool cluster_engine_send(struct cluster_engine *engine, const struct cluster_command *command) {
@@ -319,13 +334,13 @@ bool cluster_engine_send(struct cluster_engine *engine, const struct cluster_com
                                 .engine = engine,
                                 .tag = command->tag,
                                 .connection = engine->connection,
+                                .sent_ns = clock_ns(),
                                 .verb = command->verb,
                                 .count = command->count};
     if (cluster_link_command(engine->link, args, count, on_reply, pending) < 0)
         return false;
     engine->free = pending->next;
     engine->waiting++;
-    engine->commands++;
     return true;
 }
 
@@ -386,16 +401,21 @@ void cluster_engine_free(struct cluster_engine *engine) {
     free(engine);
 }
 
+bool cluster_engine_is_ready(const struct cluster_engine *engine) {
+    return engine->state == CLUSTER_ENGINE_READY;
+}
+
 void cluster_engine_get_status(const struct cluster_engine *engine, struct cluster_engine_status *ret_status) {
     *ret_status = (struct cluster_engine_status){.state = engine->state,
-                                                 .since = engine->since,
+                                                 .since = engine->changed_at,
                                                  .server = engine->server,
+                                                 .failed_at = engine->failed_at,
                                                  .connections = engine->connections,
                                                  .failures = engine->failures,
-                                                 .commands = engine->commands,
-                                                 .errors = engine->errors,
                                                  .invalid = engine->invalid,
-                                                 .waiting = engine->waiting};
+                                                 .waiting = engine->waiting,
+                                                 .latency = engine->latency};
+    memcpy(ret_status->commands, engine->commands, sizeof ret_status->commands);
     if (*engine->place.host)
         cluster_place_format(&engine->place, ret_status->place, sizeof ret_status->place);
     memcpy(ret_status->reason, engine->reason, sizeof ret_status->reason);

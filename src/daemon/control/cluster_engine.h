@@ -11,6 +11,7 @@
 
 #include "daemon/cluster/cluster_command.h"
 #include "daemon/config/cluster_option.h"
+#include "daemon/control/cluster_counts.h"
 #include "daemon/control/cluster_greeting.h"
 #include "daemon/control/cluster_link.h"
 
@@ -67,16 +68,21 @@ void cluster_engine_free(struct cluster_engine *engine);
 /* False: not now. */
 bool cluster_engine_send(struct cluster_engine *engine, const struct cluster_command *command);
 
+bool cluster_engine_is_ready(const struct cluster_engine *engine);
+
 struct cluster_engine_status {
     enum cluster_engine_state state;
-    uint64_t since;                   /* clock_ms() */
+    uint64_t since;                   /* clock_ms(): that it is ready, or is not */
     char place[HOOK_HOST + 16];       /* that is or was asked last; empty: none yet */
     struct cluster_greeting server;   /* of the last connection */
-    char reason[CLUSTER_LINK_REASON]; /* of the last failure, since there was a connection */
+    char reason[CLUSTER_LINK_REASON]; /* of the last failure, ever; empty: there was none */
+    uint64_t failed_at;               /* clock_ms() of it */
     uint64_t connections, failures;   /* ever */
-    uint64_t commands, errors;        /* ever: sent, and answered with an error */
     uint64_t invalid;                 /* events that were dropped, ever */
     uint32_t waiting;                 /* commands under way */
+    /* ever, without those under way; and how long their replies took */
+    uint64_t commands[CLUSTER_VERBS][CLUSTER_COMMAND_RESULTS];
+    struct latency latency;
 };
 
 void cluster_engine_get_status(const struct cluster_engine *engine, struct cluster_engine_status *ret_status);

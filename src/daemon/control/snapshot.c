@@ -25,6 +25,7 @@ struct context {
     struct snapshot *snapshot;
     uint32_t room; /* for players */
     bool slow;     /* of players: those that are, or those that are not; with a limit alone */
+    bool failing;  /* of edges, likewise */
 };
 
 static void count_stream(struct stream *stream, void *user) {
@@ -359,6 +360,45 @@ static int take_forwards(struct context *context) {
     return 0;
 }
 
+static void count_edge(const struct edge_status *edge, void *user) {
+    struct snapshot_edge_counts *counts = user;
+    counts->of[edge->phase]++;
+    counts->failing += edge->failures > 0;
+}
+
+static void take_edge(const struct edge_status *edge, void *user) {
+    const struct context *context = user;
+    struct snapshot *snapshot = context->snapshot;
+    if (snapshot->edge_count == context->request->most_edges || (edge->failures > 0) != context->failing)
+        return;
+    struct snapshot_edge *to = &snapshot->edges[snapshot->edge_count++];
+    to->phase = edge->phase;
+    to->mode = edge->mode;
+    to->epoch = edge->epoch;
+    to->failures = edge->failures;
+    snprintf(to->stream, sizeof to->stream, "%s", edge->stream);
+    snprintf(to->node, sizeof to->node, "%s", edge->node);
+    snprintf(to->address, sizeof to->address, "%s", edge->address);
+    snprintf(to->reason, sizeof to->reason, "%s", edge->reason);
+}
+
+static int take_edges(struct context *context) {
+    struct snapshot *snapshot = context->snapshot;
+    if (!(context->request->parts & SNAPSHOT_EDGES))
+        return 0;
+    edges_each(context->worker, count_edge, &snapshot->edge_counts);
+    if (!context->request->most_edges)
+        return 0;
+    snapshot->edges = calloc(context->request->most_edges, sizeof *snapshot->edges);
+    if (!snapshot->edges)
+        return -ENOMEM;
+    context->failing = true;
+    edges_each(context->worker, take_edge, context);
+    context->failing = false;
+    edges_each(context->worker, take_edge, context);
+    return 0;
+}
+
 static int take_frames(const struct context *context) {
     const struct worker *worker = context->worker;
     const struct stream *stream = registry_find(worker->registry, context->request->stream);
@@ -380,6 +420,7 @@ static int take_lists(struct worker *worker, const struct snapshot_request *requ
     error = error ? error : take_all_players(&context);
     error = error ? error : take_pulls(&context);
     error = error ? error : take_forwards(&context);
+    error = error ? error : take_edges(&context);
     error = error ? error : take_frames(&context);
     if (!error && request->parts & SNAPSHOT_OVERRIDES)
         error = take_wishes(&worker->recorders.overrides, snapshot);
@@ -460,6 +501,7 @@ void snapshot_free(struct snapshot *snapshot) {
     free(snapshot->pulls);
     free(snapshot->frames);
     free(snapshot->forwards);
+    free(snapshot->edges);
     free(snapshot->overrides);
     free(snapshot);
 }

@@ -11,6 +11,7 @@
 
 #include "daemon/config/options.h"
 #include "daemon/control/stream_page.h"
+#include "daemon/edge/edge.h"
 #include "daemon/forward/forward.h"
 #include "daemon/pull/pull.h"
 #include "daemon/recording/record_override.h"
@@ -40,6 +41,7 @@ enum snapshot_part {
     /* for single documents: */
     SNAPSHOT_SUMS = 64,    /* of all streams and players, whatever else is copied */
     SNAPSHOT_FRAMES = 128, /* the last minute of the one stream */
+    SNAPSHOT_EDGES = 256,  /* how many there are; and some of them, see most_edges */
 };
 
 /* What a worker copies. */
@@ -48,6 +50,7 @@ struct snapshot_request {
     char stream[STREAM_NAME + 1];   /* this one and its players alone; empty: all */
     const struct stream_page *page; /* of streams; NULL: all */
     uint32_t most_players;          /* slow ones first; 0: all */
+    uint32_t most_edges;            /* those that fail first; 0: none */
 };
 
 struct snapshot_stream {
@@ -142,6 +145,23 @@ struct snapshot_forward {
     uint64_t bytes_sent, frames_sent, frames_dropped; /* over all its connections */
 };
 
+/* A stream that another node has. */
+struct snapshot_edge {
+    char stream[STREAM_NAME + 1];
+    char node[CLUSTER_NODE + 1]; /* that is asked for it, or was last; empty: none yet */
+    char address[CLUSTER_ADDRESS + 1];
+    enum edge_phase phase;
+    enum cluster_mode mode;
+    uint64_t epoch;
+    unsigned failures; /* since it played */
+    char reason[EDGE_REASON];
+};
+
+struct snapshot_edge_counts {
+    uint64_t of[EDGE_PHASES];
+    uint64_t failing; /* that have failed since they played */
+};
+
 /* Replicas are no streams, but their players count. */
 struct snapshot_sums {
     uint64_t live, waiting, players, slow, bits_per_second;
@@ -174,6 +194,9 @@ struct snapshot {
     size_t pull_count;
     struct snapshot_forward *forwards;
     size_t forward_count;
+    struct snapshot_edge_counts edge_counts;
+    struct snapshot_edge *edges; /* those that fail first; NULL: none is asked for */
+    size_t edge_count;
     struct record_override_entry *overrides;
     size_t override_count;
 };

@@ -62,6 +62,32 @@ const char *edge_state_name(enum edge_state state) {
     return names[state];
 }
 
+const char *edge_phase_name(enum edge_phase phase) {
+    static const char *const names[] = {
+        [EDGE_IS_PLAYING] = "playing",   [EDGE_IS_CONNECTING] = "connecting",
+        [EDGE_IS_LOCATING] = "locating", [EDGE_IS_WAITING] = "waiting",
+        [EDGE_IS_IDLE] = "idle",         [EDGE_IS_ENDING] = "ending",
+    };
+    return names[phase];
+}
+
+static enum edge_phase phase_of(const struct edge_stream *edge) {
+    switch (edge->state) {
+    case EDGE_ASKING:
+    case EDGE_FINDING:
+        return EDGE_IS_LOCATING;
+    case EDGE_FETCHING:
+        return edge->played_at > 0 && !edge->is_over ? EDGE_IS_PLAYING : EDGE_IS_CONNECTING;
+    case EDGE_WAITING:
+        return EDGE_IS_WAITING;
+    case EDGE_IDLE:
+        return EDGE_IS_IDLE;
+    case EDGE_FORGETTING:
+        break;
+    }
+    return EDGE_IS_ENDING;
+}
+
 static uint64_t now_of(const struct edge_stream *edge) {
     return worker_now(edge->edges->worker);
 }
@@ -657,8 +683,7 @@ void edges_each(const struct worker *worker, void (*call)(const struct edge_stat
     LIST_FOREACH(edge, &edges->list, link) {
         const struct edge_status status = {
             .stream = edge->stream->name,
-            .state = edge->state,
-            .is_playing = edge->played_at > 0 && !edge->is_over,
+            .phase = phase_of(edge),
             .node = edge->target.node,
             .address = edge->target.address,
             .mode = edge->mode,

@@ -50,11 +50,23 @@ void edge_changed(struct worker *worker, const char *stream, enum cluster_change
 int edge_post_change(struct server *server, const char *stream, enum cluster_change change,
                      const struct cluster_location *location);
 
+/* Its state in the words of operators. */
+enum edge_phase {
+    EDGE_IS_PLAYING,
+    EDGE_IS_CONNECTING,
+    EDGE_IS_LOCATING, /* the cluster is asked where the stream, or a parent, is */
+    EDGE_IS_WAITING,  /* for the next attempt */
+    EDGE_IS_IDLE,     /* no other node has it, or nobody wants it */
+    EDGE_IS_ENDING,
+    EDGE_PHASES,
+};
+
+const char *edge_phase_name(enum edge_phase phase);
+
 /* What is shown of one. Pointers last as long as the call. */
 struct edge_status {
     const char *stream;
-    enum edge_state state;
-    bool is_playing;
+    enum edge_phase phase;
     const char *node; /* that is asked for the stream, or was last; or empty */
     const char *address;
     enum cluster_mode mode;

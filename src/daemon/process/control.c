@@ -327,6 +327,7 @@ static int open_control(struct control *control, const struct command_line *line
                 : upgrade_new(control->base, control->server, line, control->admin, control->reload, &control->upgrade);
     if (!error) {
         admin_set_upgrade(control->admin, start_upgrade, control->upgrade);
+        admin_set_cluster(control->admin, control->cluster_client);
         upgrade_set_leaving(control->upgrade, leave_cluster, control);
     }
     return error;

@@ -56,6 +56,7 @@ struct stream_totals {
     uint64_t jumps;      /* of their timestamps */
     uint64_t publishers; /* that have had a stream */
     uint64_t displaced;  /* of those, the ones that another one has taken it from */
+    uint64_t superseded; /* likewise, or about to, by one of another node of the cluster */
     uint64_t players;    /* that have come */
     uint64_t bytes_sent, frames_sent, sends;
     uint64_t dropped[DROP_CAUSES];

@@ -62,12 +62,15 @@ enum cluster_question {
      * has no lease, or its beat has stopped. From what this node knows: nothing is sent.
      */
     CLUSTER_FIND_NODE,
+    /* As CLUSTER_LOCATE, once: nobody hears of changes. */
+    CLUSTER_LOOK,
 };
 
 /* The owner's memory, which must stay until the job has come back. In between it is the control
  * plane's. */
 struct cluster_job {
-    struct cluster_job *next; /* the control plane's */
+    struct cluster_job *next; /* the control plane's, and so is: */
+    uint64_t asked_ns;        /* clock_ns() */
     enum cluster_question question;
     char stream[STREAM_NAME + 1];
     enum same_name same_name; /* CLUSTER_CLAIM */
@@ -77,7 +80,8 @@ struct cluster_job {
     /* CLUSTER_CLAIM: the highest that is known, which a grant is above; CLUSTER_LOCATE,
      * CLUSTER_ASSERT: that is wanted at least; CLUSTER_RELEASE: the claim's */
     uint64_t epoch;
-    sluice_loop *loop;                     /* on which it comes back, */
+    /* on which it comes back; NULL: on the control plane's thread, perhaps while it is asked, */
+    sluice_loop *loop;
     sluice_call call;                      /* by this */
     void (*done)(struct cluster_job *job); /* exactly once */
     void *user;

@@ -267,6 +267,7 @@ bool publish_claims_lose(struct stream *stream, uint64_t epoch) {
         struct publish_claim *claim = cluster->claims;
         leave(claim);
         claim->state = CLAIM_LOST;
+        stream->registry->gone.superseded++;
         claim->claimed(claim->user, -EREMOTE);
     }
     stream_unref(stream);
