@@ -9,6 +9,7 @@
 #include <sluice/version.h>
 
 #include "ctl/print.h"
+#include "ctl/print_cluster.h"
 #include "ctl/request.h"
 #include "ctl/top.h"
 #include "shared/foreign_text.h"
@@ -34,6 +35,10 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "  reload                     Reload the configuration file\n"
                            "  upgrade                    Replace the server by the program now installed\n"
                            "  config, version, workers   Print them as JSON\n"
+                           "  cluster                    Show this node, the engine and all nodes\n"
+                           "  cluster pulls              List the streams that come from other nodes\n"
+                           "  cluster streams [TEXT]     List where streams are; those with TEXT in the name\n"
+                           "  locate NAME                Show which node has a stream\n"
                            "  top                        Show everything on the full screen; q quits\n"
                            "\n"
                            "Options:\n"
@@ -50,6 +55,7 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "  --slow                     With players: list slow players only\n"
                            "  --interval SECONDS         With top: set the time between updates (default 1)\n"
                            "  --count N                  With top: quit after N updates\n"
+                           "  --cluster                  With top: show all nodes, by load\n"
                            "  --json                     Print the server's response unchanged\n"
                            "  --help                     Print this help and exit\n"
                            "  --version                  Print the version and exit\n"
@@ -62,7 +68,7 @@ struct command_line {
     struct ctl_server server;
     const char *ban, *to;
     unsigned ttl; /* seconds; 0: none */
-    bool on_demand, slow, json;
+    bool on_demand, slow, json, cluster;
     double interval;
     unsigned count;
     char **words;
@@ -142,6 +148,19 @@ static void print_stream(const json_t *stream) {
     json_decref(list);
 }
 
+/* Of a list that has an end. */
+static void print_more(const json_t *list, double total) {
+    if (total > (double)json_array_size(list))
+        printf("and %.0f more\n", total - (double)json_array_size(list));
+}
+
+static void print_location(const json_t *stream) {
+    json_t *list = json_array();
+    json_array_append(list, (json_t *)stream);
+    ctl_print_locations(stdout, list);
+    json_decref(list);
+}
+
 static void print(const struct command_line *line, const char *command, json_t *document) {
     bool as_is = line->json || strcmp(command, "config") == 0 || strcmp(command, "version") == 0 ||
                  strcmp(command, "workers") == 0;
@@ -166,6 +185,16 @@ static void print(const struct command_line *line, const char *command, json_t *
         ctl_print_recordings(stdout, ctl_member(document, "recordings"));
     } else if (strcmp(command, "certificates") == 0) {
         ctl_print_certificates(stdout, ctl_member(document, "certificates"));
+    } else if (strcmp(command, "cluster") == 0) {
+        ctl_print_cluster(stdout, document, ctl_member(document, "nodes"), 0);
+    } else if (strcmp(command, "cluster pulls") == 0) {
+        ctl_print_cluster_pulls(stdout, ctl_member(document, "pulls"));
+        print_more(ctl_member(document, "pulls"), ctl_number(document, "total"));
+    } else if (strcmp(command, "cluster streams") == 0) {
+        ctl_print_locations(stdout, ctl_member(document, "streams"));
+        print_more(ctl_member(document, "streams"), ctl_number(document, "matching"));
+    } else if (strcmp(command, "locate") == 0) {
+        print_location(document);
     } else {
         print_stream(document);
     }
@@ -190,6 +219,10 @@ static int run_get(const struct command_line *line, const char *command, const c
         fputs("sluicectl: what answers is no sluiced's administration\n", stderr);
         return EXIT_NO_SERVER;
     }
+    if (status == EXIT_SUCCESS && json_is_false(ctl_member(document, "enabled"))) {
+        fputs("sluicectl: this node is in no cluster\n", stderr);
+        status = EXIT_REFUSED;
+    }
     if (status == EXIT_SUCCESS)
         print(line, command, document);
     if (status == EXIT_SUCCESS && strcmp(command, "status") == 0 && !all_workers_answer(document))
@@ -205,7 +238,7 @@ static int run_named(const struct command_line *line, const char *method, const 
     char *encoded = encode(name), *path = NULL;
     int status = EXIT_NO_SERVER;
     if (encoded && asprintf(&path, "/api/v1/%s/%s%s", folder, encoded, query) >= 0)
-        status = strcmp(method, "GET") == 0 ? run_get(line, "stream", path) : ask(line, method, path, &document);
+        status = strcmp(method, "GET") == 0 ? run_get(line, line->words[0], path) : ask(line, method, path, &document);
     json_decref(document);
     free(path);
     free(encoded);
@@ -329,9 +362,30 @@ static int run_upgrade(const struct command_line *line) {
     return status;
 }
 
+static int run_cluster(const struct command_line *line) {
+    char *text = line->word_count > 2 ? encode(line->words[2]) : NULL, *path = NULL;
+    const char *what = line->word_count > 1 ? line->words[1] : "";
+    int status = EXIT_NO_SERVER;
+    if (line->word_count == 1)
+        status = run_get(line, "cluster", "/api/v1/cluster");
+    else if (line->word_count == 2 && strcmp(what, "pulls") == 0)
+        status = run_get(line, "cluster pulls", "/api/v1/cluster/pulls?limit=500");
+    else if (line->word_count > 3 || strcmp(what, "streams") != 0)
+        status = wrong("cluster: expected nothing more, \"pulls\" or \"streams [TEXT]\"");
+    else if (asprintf(&path, "/api/v1/cluster/streams?limit=500%s%s", text ? "&search=" : "", text ? text : "") >= 0)
+        status = run_get(line, "cluster streams", path);
+    free(path);
+    free(text);
+    return status;
+}
+
 static int run_top(const struct command_line *line) {
+    const struct ctl_top_options options = {.interval_ms = (unsigned)(line->interval * 1000),
+                                            .count = line->count,
+                                            .is_cluster = line->cluster,
+                                            .is_json = line->json};
     char error[CTL_ERROR];
-    int result = ctl_top(&line->server, (unsigned)(line->interval * 1000), line->count, error);
+    int result = ctl_top(&line->server, &options, error);
     if (result == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "sluicectl: %s\n", error);
@@ -366,6 +420,11 @@ static int run(const struct command_line *line) {
     if (strcmp(command, "stream") == 0)
         return line->word_count == 2 ? run_named(line, "GET", "streams", line->words[1], "")
                                      : wrong("stream: expected a name");
+    if (strcmp(command, "locate") == 0)
+        return line->word_count == 2 ? run_named(line, "GET", "cluster/streams", line->words[1], "")
+                                     : wrong("locate: expected a stream's name");
+    if (strcmp(command, "cluster") == 0)
+        return run_cluster(line);
     if (line->word_count > 1)
         return wrong("%s: unexpected argument \"%s\"", command, line->words[1]);
     if (strcmp(command, "reload") == 0)
@@ -380,7 +439,22 @@ static int run(const struct command_line *line) {
     return wrong("%s: no such command", command);
 }
 
-enum option_id { ADMIN = 256, TLS_CA, TOKEN_FILE, BAN, TO, TTL, ON_DEMAND, SLOW, INTERVAL, COUNT, JSON, HELP, VERSION };
+enum option_id {
+    ADMIN = 256,
+    TLS_CA,
+    TOKEN_FILE,
+    BAN,
+    TO,
+    TTL,
+    ON_DEMAND,
+    SLOW,
+    INTERVAL,
+    COUNT,
+    CLUSTER,
+    JSON,
+    HELP,
+    VERSION
+};
 
 static const struct option long_options[] = {
     {"admin", required_argument, NULL, ADMIN},
@@ -393,6 +467,7 @@ static const struct option long_options[] = {
     {"slow", no_argument, NULL, SLOW},
     {"interval", required_argument, NULL, INTERVAL},
     {"count", required_argument, NULL, COUNT},
+    {"cluster", no_argument, NULL, CLUSTER},
     {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, HELP},
     {"version", no_argument, NULL, VERSION},
@@ -441,6 +516,9 @@ static int set(struct command_line *line, int id, const char *value) {
     case COUNT:
         line->count = (unsigned)strtoul(value, &end, 10);
         return *end || *value == '-' || line->count == 0 ? wrong("--count: expected a number from 1") : 0;
+    case CLUSTER:
+        line->cluster = true;
+        return 0;
     default:
         line->json = true;
         return 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ctl/print_cluster.h"
 #include "shared/foreign_text.h"
 
 const json_t *ctl_member(const json_t *object, const char *name) {
@@ -16,6 +17,19 @@ double ctl_number(const json_t *object, const char *name) {
 const char *ctl_text(const json_t *object, const char *name) {
     const char *text = json_string_value(ctl_member(object, name));
     return text ? text : "-";
+}
+
+json_t *ctl_sorted(const json_t *array, int (*compare)(const void *, const void *)) {
+    size_t count = json_array_size(array);
+    json_t *result = json_array(), **list = calloc(count ? count : 1, sizeof *list);
+    for (size_t i = 0; list && i < count; i++)
+        list[i] = json_array_get(array, i);
+    if (list && count > 1)
+        qsort(list, count, sizeof(json_t *), compare);
+    for (size_t i = 0; list && i < count; i++)
+        json_array_append(result, list[i]);
+    free(list);
+    return result;
 }
 
 static void make_text_shown(json_t *text) {
@@ -144,6 +158,7 @@ void ctl_print_status(FILE *out, const json_t *snapshot) {
     if (silent_workers > 0)
         fprintf(out, ", %zu not answering", silent_workers);
     fputc('\n', out);
+    ctl_print_cluster_summary(out, ctl_member(snapshot, "cluster"));
     print_expiring(out, ctl_member(snapshot, "certificates"));
     print_refused(out, ctl_member(snapshot, "refused"));
 }

@@ -13,6 +13,9 @@ const json_t *ctl_member(const json_t *object, const char *name);
 double ctl_number(const json_t *object, const char *name);
 const char *ctl_text(const json_t *object, const char *name);
 
+/* The same elements in another order; to be freed. */
+json_t *ctl_sorted(const json_t *array, int (*compare)(const void *, const void *));
+
 /*
  * Makes all texts in a document ones that may be shown: names and reasons in it come from whoever
  * publishes, plays or is pulled from, and none of them may drive the operator's terminal.

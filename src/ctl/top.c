@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ctl/print.h"
+#include "ctl/print_cluster.h"
 
 /* ECMA-48: the alternate screen, without a cursor; and home, and the rest of the screen cleared. */
 #define ENTER "\033[?1049h\033[?25l"
@@ -40,20 +41,6 @@ static int by_trouble(const void *a, const void *b) {
     return slow ? slow : queued > 0 ? 1 : queued < 0 ? -1 : 0;
 }
 
-/* The same elements in another order; to be freed. */
-static json_t *sorted(const json_t *array, int (*compare)(const void *, const void *)) {
-    size_t count = json_array_size(array);
-    json_t *result = json_array(), **list = calloc(count ? count : 1, sizeof *list);
-    for (size_t i = 0; list && i < count; i++)
-        list[i] = json_array_get(array, i);
-    if (list && count > 1)
-        qsort(list, count, sizeof(json_t *), compare);
-    for (size_t i = 0; list && i < count; i++)
-        json_array_append(result, list[i]);
-    free(list);
-    return result;
-}
-
 static void screen_size(unsigned *rows, unsigned *columns) {
     struct winsize size = {0};
     *rows = 24;
@@ -69,7 +56,8 @@ static void show(const char *text, unsigned rows, unsigned columns) {
     fputs(HOME, stdout);
     for (unsigned row = 0; row < rows && *text; row++) {
         size_t length = strcspn(text, "\n");
-        bool reverse = strncmp(text, "STREAM ", 7) == 0 || strncmp(text, "      ID ", 9) == 0;
+        bool reverse = strncmp(text, "STREAM ", 7) == 0 || strncmp(text, "NODE ", 5) == 0 ||
+                       strncmp(text, "      ID ", 9) == 0;
         printf("%s%.*s%s" CLEAR_LINE "%s", reverse ? "\033[7m" : "", (int)(length < columns ? length : columns), text,
                reverse ? "\033[0m" : "", row + 1 < rows ? "\r\n" : "");
         text += length + (text[length] != '\0');
@@ -78,39 +66,63 @@ static void show(const char *text, unsigned rows, unsigned columns) {
     fflush(stdout);
 }
 
-static int look(const struct ctl_server *server, char error[CTL_ERROR]) {
-    struct ctl_answer answer;
+/* What the screen has, in so many rows. */
+static void print_everything(FILE *out, const json_t *snapshot, unsigned rows) {
+    json_t *streams = ctl_sorted(ctl_member(snapshot, "streams"), by_rate);
+    json_t *players = ctl_sorted(ctl_member(snapshot, "players"), by_trouble);
+    size_t room = rows > 12 ? rows - 9 : 4;
+    size_t shown = json_array_size(streams) < room / 2 ? json_array_size(streams) : room / 2;
+    ctl_print_status(out, snapshot);
+    fputc('\n', out);
+    ctl_print_streams(out, streams, shown > 0 ? shown : 1);
+    fputc('\n', out);
+    ctl_print_players(out, players, false, room - shown);
+    json_decref(streams);
+    json_decref(players);
+}
+
+static void print_nodes(FILE *out, const json_t *cluster, unsigned rows) {
+    json_t *nodes = ctl_by_load(ctl_member(cluster, "nodes"));
+    ctl_print_cluster(out, cluster, nodes, rows > 12 ? rows - 7 : 5);
+    json_decref(nodes);
+}
+
+static void show_answer(const struct ctl_top_options *options, json_t *document) {
     unsigned rows, columns;
     char *text = NULL;
     size_t size;
-    if (ctl_ask(server, "GET", "/api/v1/snapshot", NULL, &answer, error) < 0)
-        return -ENOTCONN;
-    ctl_make_shown(answer.document);
-    if (answer.status != 200) {
-        snprintf(error, CTL_ERROR, "%u: %s", answer.status, ctl_text(answer.document, "detail"));
-        json_decref(answer.document);
-        return -EACCES;
-    }
+    ctl_make_shown(document);
     screen_size(&rows, &columns);
-    json_t *streams = sorted(ctl_member(answer.document, "streams"), by_rate);
-    json_t *players = sorted(ctl_member(answer.document, "players"), by_trouble);
-    size_t room = rows > 12 ? rows - 9 : 4;
-    size_t shown = json_array_size(streams) < room / 2 ? json_array_size(streams) : room / 2;
     FILE *out = open_memstream(&text, &size);
-    if (out) {
-        ctl_print_status(out, answer.document);
-        fputc('\n', out);
-        ctl_print_streams(out, streams, shown > 0 ? shown : 1);
-        fputc('\n', out);
-        ctl_print_players(out, players, false, room - shown);
-        fclose(out);
-        show(text, rows, columns);
-        free(text);
+    if (!out)
+        return;
+    (options->is_cluster ? print_nodes : print_everything)(out, document, rows);
+    fclose(out);
+    show(text, rows, columns);
+    free(text);
+}
+
+static int look(const struct ctl_server *server, const struct ctl_top_options *options, char error[CTL_ERROR]) {
+    struct ctl_answer answer;
+    const char *path = options->is_cluster ? "/api/v1/cluster" : "/api/v1/snapshot";
+    int result = 0;
+    if (ctl_ask(server, "GET", path, NULL, &answer, error) < 0)
+        return -ENOTCONN;
+    if (answer.status != 200) {
+        ctl_make_shown(answer.document);
+        snprintf(error, CTL_ERROR, "%u: %s", answer.status, ctl_text(answer.document, "detail"));
+        result = -EACCES;
+    } else if (options->is_cluster && !json_is_true(ctl_member(answer.document, "enabled"))) {
+        snprintf(error, CTL_ERROR, "this node is in no cluster");
+        result = -EACCES;
+    } else if (options->is_json) {
+        ctl_print_json(stdout, answer.document);
+        fflush(stdout);
+    } else {
+        show_answer(options, answer.document);
     }
-    json_decref(streams);
-    json_decref(players);
     json_decref(answer.document);
-    return 0;
+    return result;
 }
 
 /* True when the user wants to leave. */
@@ -128,8 +140,9 @@ static bool wait_key(unsigned interval_ms) {
     return key == 'q' || key == 'Q' || key == 3;
 }
 
-int ctl_top(const struct ctl_server *server, unsigned interval_ms, unsigned count, char error[CTL_ERROR]) {
+int ctl_top(const struct ctl_server *server, const struct ctl_top_options *options, char error[CTL_ERROR]) {
     const struct sigaction action = {.sa_handler = on_signal};
+    const unsigned count = options->count;
     struct termios before, raw;
     bool is_terminal = tcgetattr(STDIN_FILENO, &before) == 0;
     int result = 0;
@@ -141,14 +154,14 @@ int ctl_top(const struct ctl_server *server, unsigned interval_ms, unsigned coun
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    fputs(ENTER, stdout);
+    fputs(options->is_json ? "" : ENTER, stdout);
     for (unsigned looks = 0; !interrupted && result == 0 && (count == 0 || looks < count);) {
-        result = look(server, error);
+        result = look(server, options, error);
         looks++;
-        if (result == 0 && (count == 0 || looks < count) && wait_key(interval_ms))
+        if (result == 0 && (count == 0 || looks < count) && wait_key(options->interval_ms))
             break;
     }
-    fputs(LEAVE, stdout);
+    fputs(options->is_json ? "" : LEAVE, stdout);
     fflush(stdout);
     if (is_terminal)
         tcsetattr(STDIN_FILENO, TCSANOW, &before);

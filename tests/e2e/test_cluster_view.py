@@ -1,4 +1,4 @@
-"""What a cluster shows of itself: the API, health, metrics, hooks."""
+"""What a cluster shows of itself: the API, health, metrics, sluicectl, hooks."""
 
 import contextlib
 import json
@@ -10,11 +10,19 @@ import unittest
 import harness
 import redis_server
 from cluster import Cluster, Marked, wait_order
-from harness import Player, wait_until
+from harness import Daemon, Player, wait_until
 from hook_server import Hook, reply
 from test_metrics import PROMTOOL, scrape
 
 NAME = "live/a"
+CTL = os.environ.get("SLUICECTL") or os.path.join(harness.BUILD_DIR, "sluicectl")
+
+
+def ctl(node, *arguments):
+    """(status, standard output, standard error)"""
+    done = subprocess.run([CTL, "--admin", "%s:%d" % node.address("admin"), *arguments], stdin=subprocess.DEVNULL,
+                          capture_output=True, check=False, timeout=harness.PATIENCE)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def located(node, name):
@@ -118,6 +126,9 @@ class ViewTest(unittest.TestCase):
         status, one = located(b, NAME)
         self.assertEqual((status, one["node"], one["confirmed"]), (200, "a", False))
         self.assertEqual(located(b, "live/none")[0], 503)
+        status, out, err = ctl(b, "status")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("cluster   node b, offline, 2 nodes alive, engine UNAVAILABLE", out)
         nodes.restart_engine()
         wait_until(lambda: b.api("/api/v1/health")["status"] == "ok", "a whole node again")
         self.assertEqual(b.api("/api/v1/cluster")["engine"]["connections"], 2)
@@ -172,12 +183,52 @@ class ViewTest(unittest.TestCase):
         values = scrape(b)[1]
         self.assertEqual(values["sluice_cluster_pulls_failing",], 1)
         self.assertGreaterEqual(values["sluice_cluster_pull_failures_total",], 2)
+        self.assertIn("GET answered 403", ctl(b, "cluster", "pulls")[1])
         with b.connect() as peer:
             peer.sendall(b"POST /%s.flv HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" % NAME.encode())
             self.assertEqual(harness.read_head(peer)[0], 409)
         self.assertEqual(b.api("/api/v1/cluster")["claims"]["held"], 1)
         for secret in (Cluster.SECRET, "f" * 32):
             self.assertNotIn(secret, json.dumps([b.api("/api/v1/cluster"), b.api("/api/v1/cluster/pulls"), b.api("/api/v1/config")]))
+
+    def test_sluicectl(self):
+        nodes, a, b = self.start("ab")
+        self.publish(a)
+        self.play(b)
+        wait_until(lambda: {one["name"]: one["streams"] for one in b.api("/api/v1/cluster")["nodes"]} == {"a": 1, "b": 1}, "the load")
+        status, out, err = ctl(b, "cluster")
+        self.assertEqual((status, err), (0, ""))
+        lines = out.splitlines()
+        self.assertEqual(lines[0], "node      b, online, at %s:%d" % b.address("http"))
+        self.assertIn("engine    available for", lines[1])
+        rows = [line.split() for line in lines[lines.index(next(line for line in lines if line.startswith("NODE "))) + 1:]]
+        self.assertEqual([(row[0], row[1]) for row in rows], [("a", "alive"), ("b", "alive")])
+        self.assertIn("(this node)", lines[-1])
+        self.assertEqual(json.loads(ctl(b, "--json", "cluster")[1])["node"]["name"], "b")
+        for arguments in (("cluster", "streams"), ("cluster", "streams", "LIVE/"), ("locate", NAME)):
+            status, out, err = ctl(b, *arguments)
+            self.assertEqual((status, err, out.splitlines()[1].split()[:2]), (0, "", [NAME, "a"]))
+        self.assertEqual(len(ctl(b, "cluster", "streams", "none")[1].splitlines()), 1)
+        self.assertEqual(ctl(b, "locate", "live/none")[0], 1)
+        self.assertEqual(ctl(b, "cluster", "pulls")[1].splitlines()[1].split()[:4], [NAME, "playing", "a", "origin"])
+        status, out, err = ctl(b, "top", "--cluster", "--count", "1")
+        self.assertEqual((status, err), (0, ""))
+        for word in ("node      b, online", "NODE ", "\na  ", "\nb  "):
+            self.assertIn(word, out)
+        document = json.loads(ctl(b, "top", "--cluster", "--json", "--count", "1")[1])
+        self.assertEqual([one["name"] for one in document["nodes"]], ["a", "b"])
+        for arguments in (("cluster", "x"), ("cluster", "pulls", "x"), ("cluster", "streams", "x", "y"), ("locate",)):
+            self.assertEqual(ctl(b, *arguments)[0], 2, arguments)
+
+    def test_sluicectl_without_cluster(self):
+        with Daemon() as daemon:
+            for arguments in (("cluster",), ("top", "--cluster", "--count", "1")):
+                status, _, err = ctl(daemon, *arguments)
+                self.assertEqual((status, err), (1, "sluicectl: this node is in no cluster\n"), arguments)
+            self.assertNotIn("cluster", ctl(daemon, "status")[1])
+            self.assertEqual(ctl(daemon, "locate", NAME)[0], 1)
+            self.assertFalse(any(key[0].startswith("sluice_cluster") for key in scrape(daemon)[1]))
+            self.assertEqual(daemon.api("/api/v1/health")["cluster"], None)
 
     def test_hooks(self):
         """Each names the node that asks or reports."""

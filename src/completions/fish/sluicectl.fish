@@ -1,6 +1,6 @@
 # fish completion for sluicectl, written by tools/settings-docs
 
-complete -c sluicectl -f -a 'status streams players publishers pulls forwards recordings certificates stream kick record pull unpull reload upgrade config version workers top'
+complete -c sluicectl -f -a 'status streams players publishers pulls forwards recordings certificates stream kick record pull unpull reload upgrade config version workers cluster locate top'
 complete -c sluicectl -l admin -x -d 'Set the address of the administration'
 complete -c sluicectl -l tls-ca -r -F -d 'With https: trust the certificates in FILE instead of the system\'s'
 complete -c sluicectl -l token-file -r -F -d 'Send the token in the first line of FILE'
@@ -11,6 +11,7 @@ complete -c sluicectl -l on-demand -d 'With pull: connect while there are player
 complete -c sluicectl -l slow -d 'With players: list slow players only'
 complete -c sluicectl -l interval -x -d 'With top: set the time between updates'
 complete -c sluicectl -l count -x -d 'With top: quit after N updates'
+complete -c sluicectl -l cluster -d 'With top: show all nodes, by load'
 complete -c sluicectl -l json -d 'Print the server\'s response unchanged'
 complete -c sluicectl -l help -d 'Print this help and exit'
 complete -c sluicectl -l version -d 'Print the version and exit'
