@@ -28,6 +28,7 @@ class Server:
         self.history = self._history()
         self.config = daemon.api("/api/v1/config")
         self.forwards = []
+        self.documents = {}  # By path: instead of the daemon's.
         self.refuses = False  # To answer.
         outer = self
 
@@ -96,6 +97,7 @@ class Server:
         documents = {"/api/v1/overview": lambda: self.page(query), "/api/v1/history": lambda: self.history,
                      "/api/v1/config": lambda: self.config, "/api/v1/pulls": lambda: {"pulls": [], "total": 0},
                      "/api/v1/forwards": lambda: {"forwards": self.forwards[:200], "total": len(self.forwards)}}
+        documents.update({path: lambda one=one: one for path, one in self.documents.items()})
         if path in documents:
             return 200, {"Content-Type": "application/json"}, json.dumps(documents[path]()).encode()
         status, headers, body = self.daemon.admin("GET", target)

@@ -10,13 +10,17 @@ import unittest
 
 import browser
 import certificates
+import cluster
 import console_scene
 import console_server
 import flv
 import harness
+import redis_server
 from camera import Camera
 from harness import Daemon, Player, Publisher, Steady
 
+if not redis_server.REDIS:
+    harness.skip_file("no redis-server")
 if not browser.find():
     harness.skip_file("chromium and chromedriver are not installed: tools/install-deps browser")
 
@@ -408,6 +412,74 @@ class ConsoleTest(unittest.TestCase):
                 harness.wait_until(lambda: "soon.example" in self.text("#message"), "the warning on each page")
                 self.assertEqual([text for text in self.browser.complaints() if "404" not in text], [])
 
+    def test_cluster(self):
+        """Nodes with their load, pulls, and where streams are; and on each page that the engine is away."""
+        with cluster.Cluster() as nodes:
+            a, b = nodes.add("a"), nodes.add("b")
+            with cluster.Marked(a, "live/a", 1), Player(b, "live/a") as player:
+                cluster.wait_order(player, 1)
+                self.open(b)
+                harness.wait_until(lambda: self.text("#cluster-node") == "b, 2 nodes", "the link to the cluster")
+                self.browser.click("//a[@id='cluster-node']")
+                row = "#node-rows tr[data-node='%s'] > *"
+                harness.wait_until(lambda: self.visible("#cluster-content") and [self.rows(row % one)[5:7] for one in "ab"] ==
+                                   [["1", "1"], ["1", "1"]], "the load")
+                self.assertEqual((self.text("#cluster h2"), self.text("#cluster-state")), ("Node b", "online"))
+                self.assertEqual(self.rows(row % "a")[:3], ["a", "alive", "%s:%d" % a.address("http")])
+                self.assertEqual(self.rows(row % "b")[1], "alive, this node")
+                self.assertEqual(self.rows("#node-pull-rows tr > *")[:5], ["live/a", "playing", "a", "%s:%d" % a.address("http"), "origin"])
+                self.assertEqual(self.rows("#location-rows tr > *")[:4], ["live/a", "a", "%s:%d" % a.address("http"), "yes"])
+                self.type("#location-search", "none")
+                harness.wait_until(lambda: self.visible("#no-locations") and not self.rows("#location-rows tr"), "a search in vain")
+                self.type("#location-search", "LIVE")
+                harness.wait_until(lambda: self.text("#location-range") == "1–1 of 1", "a search")
+                self.assertFalse(self.visible("#message"))
+                nodes.engine.stop()
+                harness.wait_until(lambda: "The cluster's engine has been unavailable for" in self.text("#message"), "the warning")
+                harness.wait_until(lambda: self.rows("#location-rows tr.waiting > *")[3:4] == ["no"], "that it is not confirmed")
+                self.go("#/streams/live%2Fa")
+                harness.wait_until(lambda: self.visible("#stream-content") and "unavailable" in self.text("#message"), "it on another page")
+                self.assertEqual(self.browser.complaints(), [])
+
+    def test_cluster_of_many(self):
+        """Hundreds of nodes and pages of locations, on a telephone; what others say is text, whatever it is."""
+        evil = "<img src=x onerror='document.title=1'>"
+        with cluster.Cluster() as nodes:
+            real = nodes.add("a")
+            with cluster.Marked(real, "live/a", 1):
+                harness.wait_until(lambda: real.api("/api/v1/cluster")["streams"]["own"] and real.api("/api/v1/cluster")["nodes"], "a stream")
+                server = self.serve()
+                document = real.api("/api/v1/cluster")
+                one, = document["nodes"]
+                location, = real.api("/api/v1/cluster/streams")["streams"]
+                server.overview["cluster"] = dict(real.api("/api/v1/overview")["cluster"], node=evil)
+        document["node"].update(name=evil, address=evil)
+        document["engine"].update(last_error=evil, last_error_seconds=3.5, server=evil)
+        document["nodes"] = [dict(one, name="%s%d" % (evil, at), alive=at != 250, address=evil) for at in range(300)]
+        pull = dict(stream=evil, state="waiting", node=evil, address=evil, epoch=1, failures=3, reason=evil, **{"from": "origin"})
+        server.documents = {
+            "/api/v1/cluster": document, "/api/v1/cluster/pulls": {"pulls": [pull], "total": 201},
+            "/api/v1/cluster/streams": {"streams": [dict(location, name="%s%d" % (evil, at), address=evil) for at in range(50)],
+                                        "matching": 120}}
+        self.browser.size(390, 844, touch=True)
+        self.addCleanup(self.browser.size)
+        self.open(server)
+        self.go("#/cluster")
+        harness.wait_until(lambda: self.visible("#cluster-content") and len(self.rows("#location-rows tr")) == 50, "the page")
+        rows = self.rows("#node-rows tr")
+        self.assertEqual((len(rows), self.text("#more-nodes"), self.text("#more-node-pulls")), (200, "and 100 more", "and 1 more"))
+        self.assertTrue(rows[0].startswith(evil + "250"), rows[0])
+        self.assertEqual(len(self.rows("#node-rows tr.failing")), 1)
+        self.assertEqual(self.text("#location-range"), "1–50 of 120")
+        self.browser.click("//button[@id='next-locations']")
+        harness.wait_until(lambda: self.text("#location-range") == "51–100 of 120", "the next page")
+        self.check_narrow("cluster")
+        for table in ("#node-rows tr", "#node-pull-rows tr", "#location-rows tr"):
+            self.check_sticky(table)
+        self.check_named("cluster")
+        self.assertEqual(self.browser.run("return [document.images.length, document.title]"), [0, "cluster - sluiced"])
+        self.assertEqual(self.browser.complaints(), [])
+
     def test_token(self):
         """Without the token there is a form for it, and nothing else is shown; with it, all there is."""
         with tempfile.TemporaryDirectory() as folder:
@@ -528,6 +600,16 @@ class ConsoleTest(unittest.TestCase):
                     self.assertEqual(unreadable, [], (page, scheme))
             steady.go_on()
 
+    def check_named(self, page):
+        """What can be used has a name. The roles that there are."""
+        nodes = self.browser.accessible()
+        used = ("button", "link", "textbox", "searchbox", "radio", "img", "image", "region", "navigation")
+        self.assertEqual([(role, name) for role, name in nodes if role in used and not name.strip()], [], page)
+        # Those of a table are told from each other.
+        names = [name for role, name in nodes if role == "button"]
+        self.assertEqual(sorted(names), sorted(set(names)), page)
+        return {"image" if role == "img" else role for role, _ in nodes}
+
     def test_keyboard_and_screen_reader(self):
         """Everything that can be used has a name, and can be used by keys."""
         with Daemon() as daemon, Steady(daemon) as steady:
@@ -536,15 +618,8 @@ class ConsoleTest(unittest.TestCase):
             for page, what in (("#/", "#stream-rows"), ("#/streams/" + steady.name.replace("/", "%2F"), "#stream-content")):
                 self.go(page)
                 harness.wait_until(lambda: self.visible(what), page)
-                nodes = self.browser.accessible()
-                roles = {role for role, _ in nodes}
                 self.assertLessEqual({"button", "link", "image", "table", "columnheader", "rowheader", "heading", "main"},
-                                     {"image" if role == "img" else role for role in roles}, page)
-                used = ("button", "link", "textbox", "searchbox", "radio", "img", "image", "region", "navigation")
-                self.assertEqual([(role, name) for role, name in nodes if role in used and not name.strip()], [], page)
-                # Those of a table are told from each other.
-                names = [name for role, name in nodes if role == "button"]
-                self.assertEqual(sorted(names), sorted(set(names)), page)
+                                     self.check_named(page), page)
             self.go("#/")
             harness.wait_until(lambda: self.visible("#stream-rows"), "the overview")
             focus = "return [document.activeElement.className, document.activeElement.textContent]"

@@ -16,8 +16,9 @@
 
 /* The console's scripts, which are modules of the language: one for each concern. */
 #define EACH_SCRIPT(call)                                                                                              \
-    call(api) call(certificates) call(dom) call(format) call(forwards) call(history) call(listeners) call(main)        \
-        call(players) call(plot) call(preview) call(pulls) call(stream_page) call(streams) call(urls)
+    call(api) call(certificates) call(cluster_page) call(dom) call(format) call(forwards) call(history)                \
+        call(listeners) call(main) call(players) call(plot) call(preview) call(pulls) call(stream_page) call(streams)  \
+            call(urls)
 
 #define SCRIPT_ASSET(name) ASSET(script_##name, SLUICED_SOURCES "/console/" #name ".js");
 ASSET(openapi, SLUICED_SOURCES "/openapi.json");

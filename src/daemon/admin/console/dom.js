@@ -39,6 +39,16 @@ export function setCells(row, texts) {
   });
 }
 
+// Pairs of title and text.
+export function showFacts(target, list) {
+  const key = list.map(([title]) => title).join();
+  if (target.dataset.key !== key) {
+    target.dataset.key = key;
+    target.replaceChildren(...list.map(([title]) => make("div", {}, make("dt", {}, title), make("dd"))));
+  }
+  list.forEach(([, text], at) => setText(target.children[at].lastChild, text));
+}
+
 // Puts the rows of a table in the order of the list, and takes away those of what is gone.
 export class Rows {
   constructor(body, create, show, id = (one) => one.id) {

@@ -2,6 +2,7 @@
 
 import { get, onChange, say } from "./api.js";
 import { certificateWarning, updateCertificates } from "./certificates.js";
+import { clusterWarning, initClusterPage, openClusterPage, showClusterLink, updateClusterPage } from "./cluster_page.js";
 import { element, setHidden, setText } from "./dom.js";
 import { bits, bytes, count, duration } from "./format.js";
 import { updateForwards } from "./forwards.js";
@@ -23,7 +24,7 @@ let periods = 0;
 let running = false, again = false;
 let urls = null;
 
-// The stream of #/streams/NAME; null: the overview is shown.
+// The stream of #/streams/NAME; null: another page is shown.
 function routedStream() {
   const match = /^#\/streams\/(.+)$/.exec(location.hash);
   try {
@@ -32,6 +33,8 @@ function routedStream() {
     return null;
   }
 }
+
+const isClusterRouted = () => location.hash === "#/cluster";
 
 function sentRate(bytesSent) {
   const now = performance.now(), before = sent;
@@ -50,8 +53,10 @@ function showTotals(overview) {
   setText(element("out"), bits(sentRate(counts.bytes_sent)));
   setText(element("memory"), bytes(pool.bytes_held) + " of " + bytes(pool.bytes_max));
   setText(element("uptime"), duration(overview.uptime_seconds));
-  return counts.workers > counts.workers_answering
-    ? counts.workers - counts.workers_answering + " of " + counts.workers + " workers do not answer." : "";
+  showClusterLink(overview.cluster);
+  const silent = counts.workers - counts.workers_answering;
+  const warnings = [silent > 0 && silent + " of " + counts.workers + " workers do not answer.", clusterWarning(overview.cluster)];
+  return warnings.filter(Boolean).join(" ");
 }
 
 // What is wrong, in one line.
@@ -65,10 +70,15 @@ async function updateOverview() {
   return warning;
 }
 
-async function updateStream() {
+async function updatePage(updateIt) {
   const warning = periods % TOTALS_EACH === 0 ? showTotals(await get("api/v1/overview?limit=1")) : null;
-  await updateStreamPage();
+  await updateIt();
   return warning;
+}
+
+function updateRouted() {
+  if (isClusterRouted()) return updatePage(updateClusterPage);
+  return routedStream() === null ? updateOverview() : updatePage(updateStreamPage);
 }
 
 async function update() {
@@ -78,7 +88,7 @@ async function update() {
   }
   running = true;
   try {
-    const warning = await (routedStream() === null ? updateOverview() : updateStream());
+    const warning = await updateRouted();
     if (periods % CERTIFICATES_EACH === 0) await updateCertificates();
     if (warning !== null) say([warning, certificateWarning()].filter(Boolean).join(" "));
   } catch (error) {
@@ -92,16 +102,19 @@ async function update() {
 }
 
 async function showRoute() {
-  const stream = routedStream();
+  const stream = routedStream(), isCluster = isClusterRouted();
   closePreview();
-  setHidden(element("overview"), stream !== null);
+  setHidden(element("overview"), stream !== null || isCluster);
   setHidden(element("stream"), stream === null);
-  document.title = stream === null ? "sluiced" : stream + " - sluiced";
+  setHidden(element("cluster"), !isCluster);
+  document.title = isCluster ? "cluster - sluiced" : stream === null ? "sluiced" : stream + " - sluiced";
   periods = 0;
+  if (isCluster) openClusterPage();
   if (stream !== null) openStreamPage(stream);
   await update();
 }
 
+initClusterPage(update);
 initStreams(update);
 addForms();
 element("url-name").addEventListener("input", () => urls.update());

@@ -1,7 +1,7 @@
 // The page of one stream: #/streams/NAME.
 
 import { act, get, streamPath } from "./api.js";
-import { Rows, button, element, make, makeRow, setCells, setHidden, setText } from "./dom.js";
+import { Rows, button, element, make, makeRow, setCells, setHidden, setText, showFacts } from "./dom.js";
 import { bits, bytes, count, duration, seconds } from "./format.js";
 import { baseUrl, httpListener, listeners, streamUrlPath } from "./listeners.js";
 import { FramePlot } from "./plot.js";
@@ -81,16 +81,6 @@ function facts(stream) {
   return list;
 }
 
-function showFacts(stream) {
-  const list = facts(stream), target = element("stream-facts");
-  const key = list.map(([title]) => title).join();
-  if (target.dataset.key !== key) {
-    target.dataset.key = key;
-    target.replaceChildren(...list.map(([title]) => make("div", {}, make("dt", {}, title), make("dd"))));
-  }
-  list.forEach(([, text], at) => setText(target.children[at].lastChild, text));
-}
-
 function makeButtons() {
   const kick = "Kick publisher and players of " + name;
   buttons = {
@@ -149,7 +139,7 @@ function show(stream) {
   element("stream-state").className = "badge " + stream.state;
   buttons.publisher.hidden = !stream.publisher;
   buttons.record.setAttribute("aria-pressed", Boolean(stream.recording));
-  showFacts(stream);
+  showFacts(element("stream-facts"), facts(stream));
   framePlot.update(stream.last_minute);
   tracks.update(listTracks(stream));
   players.update(stream.players, stream.subscribers);
