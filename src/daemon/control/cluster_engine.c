@@ -139,13 +139,13 @@ static void log_failure(struct cluster_engine *engine, bool was_ready, const cha
 /* The connection, or the attempt, is over. */
 static void drop(struct cluster_engine *engine, const char *reason) {
     const bool was_ready = engine->state == CLUSTER_ENGINE_READY;
+    note_failure(engine, reason); /* which may be the connection's */
     cluster_link_free(engine->link);
     engine->link = NULL;
     engine->connection++;
     engine->failures++;
     engine->useless = 0;
-    note_failure(engine, reason);
-    log_failure(engine, was_ready, reason);
+    log_failure(engine, was_ready, engine->reason);
     schedule(engine, was_ready);
     engine->calls->lost(engine->user);
 }
