@@ -54,16 +54,16 @@ class Cluster:
             file.write(secret + "\n")
         return path
 
-    def add(self, name, *options, secret=SECRET, engine=None, way=None):
-        """Starts a node, and waits until it is one. engine: its URL in place of the engine's own; way: a Wire by which the other
-        nodes come to it."""
-        node = self.start(name, *options, secret=secret, engine=engine, way=way)
+    def add(self, name, *options, **how):
+        """As start(), and waits until it is a node."""
+        node = self.start(name, *options, **how)
         self.wait_node(name)
         return node
 
-    def start(self, name, *options, secret=SECRET, engine=None, way=None):
-        """As add(), without waiting."""
-        listen = ("--http", harness.own_host() + ":0", "--flv", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
+    def start(self, name, *options, secret=SECRET, engine=None, way=None, http=None):
+        """Starts a node. engine: its URL in place of the engine's own; way: a Wire by which the other nodes come to it; http: its
+        listener of HTTP, which it advertises otherwise."""
+        listen = ("--http", http or harness.own_host() + ":0", "--flv", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
         advertised = ("--advertise", "%s:%d" % way.address) if way else ()
         node = Daemon("--cluster", engine or self.engine.url, "--node", name, "--cluster-secret-file",
                       self.secret_file(secret), *advertised, *self.options, *options, listen=listen)
@@ -75,6 +75,10 @@ class Cluster:
     def wait_node(self, name, there=True):
         wait_until(lambda: bool(self.engine.ask("EXISTS", "sluice:node:" + name)) == there,
                    "node %s %s" % (name, "to join" if there else "to go"))
+
+    def lease(self, name):
+        """The incarnation of the process that is this node; empty: none is."""
+        return (self.engine.ask("GET", "sluice:node:" + name) or "").split(" ")[0]
 
     def wait_owner(self, stream, name):
         """Waits until the engine says that this node has the stream; empty: none."""

@@ -608,12 +608,13 @@ static void needed(void *component, const char *name) {
 }
 
 static void tick_edge(struct edge_stream *edge, uint64_t now) {
-    const bool is_fetched = edge->state == EDGE_FETCHING;
+    /* Where another process takes over, no player comes any more. */
+    const bool lingers = edge->state == EDGE_FETCHING && !edge->edges->is_stopped;
     if (edge->pull && !edge->is_over)
         pull_tick(edge->pull, now);
     if (stream_player_count(edge->stream) > 0 || is_needed(edge))
         edge->wanted_at = now;
-    if (!edge->job_is_out && now - edge->wanted_at >= (is_fetched ? options_of(edge)->linger_ms : EDGE_NEGATIVE_MS))
+    if (!edge->job_is_out && now - edge->wanted_at >= (lingers ? options_of(edge)->linger_ms : EDGE_NEGATIVE_MS))
         forget(edge);
 }
 

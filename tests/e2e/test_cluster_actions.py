@@ -1,0 +1,120 @@
+"""A cluster: upgrades, and TLS between nodes."""
+
+import contextlib
+import tempfile
+import unittest
+
+import certificates
+import harness
+import redis_server
+import rtmp
+from cluster import Cluster, Marked, check_whole, wait_order
+from harness import Player, wait_until
+from test_upgrade import Upgraded
+
+NAME = "live/a"
+
+
+class ClusterCase(unittest.TestCase):
+    def setUp(self):
+        self.stack = contextlib.ExitStack()
+        self.addCleanup(self.stack.close)
+
+    def cluster(self, *options):
+        return self.stack.enter_context(Cluster(*options))
+
+
+class UpgradeTest(ClusterCase):
+    def test_streams_go_on(self):
+        """The old process keeps its publisher, its players and those of other nodes, and the streams that it fetches, until they
+        end. The new one is the node meanwhile, and has what comes."""
+        nodes = self.cluster()
+        b = nodes.add("b")
+        upgraded = self.stack.enter_context(Upgraded(kind=lambda: nodes.add("a")))
+        a, fetched = upgraded.daemon, "live/fetched"
+        first = self.stack.enter_context(Marked(a, NAME, 1))
+        self.stack.enter_context(Marked(b, fetched, 1))
+        at_origin, at_edge = (self.stack.enter_context(Player(node, NAME)) for node in (a, b))
+        of_other = self.stack.enter_context(Player(a, fetched))
+        for player in (at_origin, at_edge, of_other):
+            wait_order(player, 1)
+        before = nodes.lease("a")
+        upgraded.upgrade()
+        a.wait_log("cluster left", node="a")
+        wait_until(lambda: nodes.lease("a") > before, "the new process to be the node")
+        for player in (at_origin, at_edge, of_other):
+            count = len(player.frames)
+            player.wait(lambda player, count=count: len(player.frames) > count + 40, "more frames")
+        self.assertIsNone(first.error)
+        # What comes belongs to the new process, also for other nodes; and it plays what others have.
+        other = self.stack.enter_context(Marked(a, "live/new", 3))
+        nodes.wait_owner("live/new", "a")
+        late = [self.stack.enter_context(Player(b, "live/new")), self.stack.enter_context(Player(a, fetched))]
+        wait_order(late[0], 3)
+        wait_order(late[1], 1)
+        self.assertIsNone(other.error)
+        # The publisher comes again: it is the new process's, and players of other nodes go on.
+        first.close()
+        at_origin.wait_end()
+        self.stack.enter_context(Marked(a, NAME, 2))
+        wait_order(at_edge, 2)
+        check_whole(self, at_edge, [1, 2])
+        check_whole(self, at_origin, [1])
+        self.assertIsNone(at_origin.error)
+        of_other.close()
+        a.wait_log("stopping", reason="no connections left")
+        self.assertEqual([line.text for line in a.log("cluster node replaced") + a.log("publisher ended")
+                          if "another" in line.text], [])
+
+    def test_a_name_moves_from_the_old_process(self):
+        """A publisher of the old process whose name is published on another node is superseded, as by any node."""
+        nodes = self.cluster()
+        b = nodes.add("b")
+        upgraded = self.stack.enter_context(Upgraded(kind=lambda: nodes.add("a")))
+        first = self.stack.enter_context(Marked(upgraded.daemon, NAME, 1))
+        player = self.stack.enter_context(Player(b, NAME))
+        wait_order(player, 1)
+        before = nodes.lease("a")
+        upgraded.upgrade()
+        wait_until(lambda: nodes.lease("a") > before, "the new process to be the node")
+        self.stack.enter_context(Marked(b, NAME, 2))
+        first.check_ended(self, 409, "published on another node")
+        wait_order(player, 2)
+        check_whole(self, player, [1, 2])
+
+
+class TlsTest(ClusterCase):
+    def test_mutual(self):
+        """A node fetches by https with its certificate; one without a certificate, or that does not trust the origin's, gets
+        nothing where the origin asks for that."""
+        folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+        host = harness.own_host()
+        authority, other = (certificates.make(folder, name, is_ca=True) for name in ("authority", "other"))
+        server = certificates.make(folder, "server", issuer=authority, names="IP:" + host)
+        client, stranger = (certificates.make(folder, name, issuer=issuer, names="DNS:" + name)
+                            for name, issuer in (("client", authority), ("stranger", other)))
+        nodes = self.cluster("--wait", "1")
+        a = nodes.add("a", "--tls-certificate", server.option, "--tls-client-ca", authority.chain, http=host + ":0,tls")
+        trusts = ("--tls-ca", authority.chain)
+        b = nodes.add("b", *trusts, "--tls-client-certificate", client.option)
+        c = nodes.add("c", *trusts, "--tls-client-certificate", stranger.option)
+        d = nodes.add("d", "--tls-ca", other.chain)
+        self.stack.enter_context(Marked(a, NAME, 1, "rtsp"))
+        nodes.wait_owner(NAME, "a")
+        player = self.stack.enter_context(Player(b, NAME))
+        wait_order(player, 1, 50)
+        check_whole(self, player, [1])
+        by_rtmp = rtmp.Player(b, NAME)
+        self.stack.callback(by_rtmp.close)
+        by_rtmp.wait_tags(20)
+        for node in (c, d):
+            self.assertEqual(node.request("GET", "/%s.flv" % NAME)[0], 404)
+        c.wait_log("edge", stream=NAME, state="waiting", reason="TLS", detail="tlsv1 alert unknown ca", failures="1")
+        d.wait_log("edge", stream=NAME, state="waiting", reason="TLS", detail="unable to get local issuer certificate", failures="1")
+        self.assertIn("https %s:%d" % a.address(), nodes.engine.ask("GET", "sluice:node:a"))
+
+
+if __name__ == "__main__":
+    if not redis_server.REDIS:
+        harness.skip_file("no redis-server")
+    harness.main()
