@@ -37,6 +37,7 @@ const char *cluster_verb_name(enum cluster_verb verb) {
         [CLUSTER_RENEW] = "renew", [CLUSTER_TAKE] = "take",   [CLUSTER_DROP] = "drop",     [CLUSTER_FIND] = "find",
         [CLUSTER_LIST] = "list",   [CLUSTER_LEAVE] = "leave", [CLUSTER_NOTIFY] = "notify",
     };
+    _Static_assert(sizeof names / sizeof *names == CLUSTER_VERBS, "each verb has a name");
     return names[verb];
 }
 
