@@ -29,6 +29,7 @@ import flv
 import rtmp
 
 PIECE = 16
+ENDED = select.EPOLLRDHUP
 FRAME = 8 * 1048576 - 1024  # What an unfinished frame says that it will be; below the default --frame-limit.
 AAC_FRAMES = 64  # In a packet: what an encoder may send; the daemon's own players get no more.
 STALLED_ADDRESS = "127.0.0.2"  # Of players that never read, so that the API shows which they are.
@@ -509,13 +510,15 @@ RTMP_KINDS = (RtmpChunksOfOneByte, RtmpChangingSizes, RtmpChunkStreams, RtmpDeep
 class Attack:
     """All of them, and what has become of them."""
 
+    every = KINDS + OTHERS + RTMP_KINDS
+
     def __init__(self, options):
         self.addresses = {name: tuple(options[name]) for name in ("http", "rtsp", "flv", "rtmp") if name in options}
         self.key, self.streams = options["key"].encode(), options["streams"]
         self.part = bytes(min(options["part"], FRAME - 1024))
         self.recording = options.get("recording", "").encode()
         names = options.get("kinds", [kind.name() for kind in KINDS])
-        kinds = [kind for kind in KINDS + OTHERS + RTMP_KINDS
+        kinds = [kind for kind in self.every
                  if kind.name() in names or (names == "rtmp" and kind in RTMP_KINDS)]
         self._until = time.monotonic() + options["seconds"]
         self._random = random.Random(1)
@@ -541,15 +544,19 @@ class Attack:
         self._number += 1
         heapq.heappush(self._timers, (time.monotonic() + seconds, self._number, peer, opened))
 
-    def _open(self, peer):
-        peer.socket = socket.socket()
-        peer.socket.setblocking(False)
+    def new_socket(self, peer):
+        made = socket.socket()
+        made.setblocking(False)
         if peer.small:
-            peer.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not peer.reads:
-            peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         if peer.source:
-            peer.socket.bind((peer.source, 0))
+            made.bind((peer.source, 0))
+        return made
+
+    def _open(self, peer):
+        peer.socket = self.new_socket(peer)
         told = self.told[peer.name()]
         if peer.socket.connect_ex(self.addresses[peer.protocol]) not in (0, errno.EINPROGRESS):
             told["failed"] += 1
@@ -562,12 +569,11 @@ class Attack:
         told["most_up"] = max(told["most_up"], self._up[peer.name()])
         peer.times, peer.rest = 0, memoryview(peer.opening())
         self._peers[peer.socket.fileno()] = peer
-        self._epoll.register(peer.socket.fileno(), self._events(peer))
+        self._epoll.register(peer.socket.fileno(), self.events(peer))
         self._later(peer.pause * (0.5 + self._random.random()), peer, peer.socket)
 
-    @staticmethod
-    def _events(peer):
-        return select.EPOLLRDHUP | (select.EPOLLIN if peer.reads else 0) | (select.EPOLLOUT if len(peer.rest) else 0)
+    def events(self, peer):
+        return ENDED | (select.EPOLLIN if peer.reads else 0) | (select.EPOLLOUT if len(peer.rest) else 0)
 
     def _close(self, peer):
         del self._peers[peer.socket.fileno()]
@@ -576,7 +582,7 @@ class Attack:
         self._up[peer.name()] -= 1
         self._later(peer.again * (0.5 + self._random.random()), peer, None)
 
-    def _send(self, peer, data=None):
+    def send(self, peer, data=None):
         if data:
             peer.rest = memoryview(data)
         if len(peer.rest):
@@ -586,7 +592,7 @@ class Attack:
                 count = 0
             self.told[peer.name()]["sent"] += count
             peer.rest = peer.rest[count:]
-        self._epoll.modify(peer.socket.fileno(), self._events(peer))
+        self._epoll.modify(peer.socket.fileno(), self.events(peer))
 
     def _receive(self, peer):
         """False at the end."""
@@ -600,18 +606,18 @@ class Attack:
             self.told[peer.name()]["answers"][answer.decode(errors="replace")] += 1
         more = peer.received(data)
         if more and not len(peer.rest):
-            self._send(peer, more)
+            self.send(peer, more)
         return True
 
     def _ready(self, peer, events):
         try:
             going = not events & (select.EPOLLERR | select.EPOLLHUP)
-            if events & select.EPOLLIN and peer.reads:
+            if events & select.EPOLLIN and self.events(peer) & select.EPOLLIN:
                 going = self._receive(peer)
-            elif events & select.EPOLLRDHUP:
+            elif events & ENDED:
                 going = False
-            if going and events & select.EPOLLOUT:
-                self._send(peer)
+            if going:
+                self.send(peer)
         except OSError:
             going = False
         if not going:
@@ -632,7 +638,7 @@ class Attack:
                 return
             try:
                 if more:
-                    self._send(peer, more)
+                    self.send(peer, more)
             except OSError:
                 self.told[peer.name()]["ended"] += 1
                 self._close(peer)
@@ -657,12 +663,12 @@ class Attack:
             self.told[name]["up"] = count
 
 
-def main():
+def main(kind=Attack):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     options = json.loads(sys.argv[1])
     os.nice(options.get("nice", 0))
-    attack = Attack(options)
+    attack = kind(options)
     attack.run()
     print(json.dumps(attack.told), flush=True)
 

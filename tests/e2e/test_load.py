@@ -192,6 +192,8 @@ class LoadTest(Load):
 class HostileTest(Load):
     """Nobody else notices hostile clients of every kind, while nobody reads the log."""
 
+    script = hostile.__file__
+
     def setUp(self):
         super().setUp()
         folder = tempfile.TemporaryDirectory()
@@ -220,7 +222,7 @@ class HostileTest(Load):
         options.update(more)
         # Of unfinished frames twice as much as there is memory, as far as a frame may be so large.
         options.update(connections=connections, seconds=seconds, streams=streams, key=KEY, part=2 * memory // connections)
-        process = subprocess.Popen([sys.executable, hostile.__file__, json.dumps(options)], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([sys.executable, self.script, json.dumps(options)], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, text=True)
 
         def end():
