@@ -188,10 +188,10 @@ class Daemon(harness.Daemon):
             raise AssertionError("%d of %s, not %d" % (self.refused(cause), cause, count))
 
 
-def client_hello():
+def client_hello(of=None, session=None):
     """A client's first message, by OpenSSL."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    made = context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    made = (of or context()).wrap_bio(incoming, outgoing, server_hostname="localhost", session=session)
     with contextlib.suppress(ssl.SSLWantReadError):
         made.do_handshake()
     return outgoing.read()
