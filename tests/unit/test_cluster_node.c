@@ -613,7 +613,7 @@ static void asserts_above_what_was_seen(void **state) {
 static void accepts_on_its_word(void **state) {
     struct rig *rig = *state;
     struct member *a = join(rig, "a"), *b = join(rig, "b");
-    char name[16];
+    char name[24];
     uint64_t epoch = granted(a, "live/x"), high = 0;
     disconnect_member(a);
     for (int i = 0; i < 200; i++) {
@@ -874,7 +874,7 @@ static void everything_is_looked_at_now_and_then(void **state) {
 static void names_have_a_bound(void **state) {
     struct rig *rig = *state;
     struct member *a = start(rig, "a", false, 10);
-    char name[16];
+    char name[24];
     connect_member(a);
     for (int i = 0; i < 8; i++) {
         snprintf(name, sizeof name, "live/%d", i);
@@ -912,7 +912,7 @@ static void claims_for_a_name_have_a_bound(void **state) {
 static void commands_have_a_bound(void **state) {
     struct rig *rig = *state;
     struct member *a = start(rig, "a", true, 1500);
-    char name[16];
+    char name[24];
     size_t found = 0;
     connect_member(a);
     a->is_held = true;
