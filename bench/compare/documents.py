@@ -15,7 +15,8 @@ from compare import report, results, scenarios, summary
 REGIONS = {
     "README.md": {"costs": summary.costs, "uring": summary.uring, "others": summary.others},
     "bench/README.md": {"sweeps": summary.sweeps, "kernels": summary.kernels, "peers-publishers": summary.peers_publishers,
-                        "peers-players": summary.peers_players, "capacity": summary.capacity, "targets": summary.targets, "sittings": summary.sittings},
+                        "peers-players": summary.peers_players, "tls": summary.tls, "capacity": summary.capacity, "targets": summary.targets,
+                        "sittings": summary.sittings},
 }
 # Plots of several recordings, shown in README.md.
 PLOTS = {"costs": summary.costs_plot}

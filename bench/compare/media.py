@@ -6,20 +6,21 @@ import os
 import subprocess
 import time
 
-from compare import perf as counters
+from compare import certificate, perf as counters
 from compare.measure import GRACE, SENDER_CPU, Bench, cpu, memory_kib, processor_seconds, workers
 from compare.peers import OTHERS
 from compare.processes import Program, RunError
 from compare.servers import Sluiced
 
 PROTOCOLS = ("flv", "rtsp", "rtmp")
+SECURE = "tls"
 COOL_DOWN = 40  # Frames of a stream behind those that count: a server may hold up to 350 ms, and some more, until others come.
 PREROLL = 2  # Frames of a stream before anything is measured: the first of each track.
 
 
 def parts_of(scenario, variant):
     """The server's part of a variant, and how is published and played: "+flv", "+rtsp" and "+rtmp" mean that on both sides,
-    whatever the scenario has."""
+    whatever the scenario has. "+tls", which means TLS on both sides, is left in it."""
     parts = variant.split("+")
     both = [part for part in parts if part in PROTOCOLS]
     settings = "+".join(part for part in parts if part not in PROTOCOLS)
@@ -29,6 +30,15 @@ def parts_of(scenario, variant):
     if parts[0] in OTHERS and OTHERS[parts[0]].only:
         publish = play = OTHERS[parts[0]].only
     return settings, publish, play
+
+
+def is_secure(settings):
+    return SECURE in settings.split("+")
+
+
+def secure_options(settings):
+    """Of the programs that make the load."""
+    return ["--tls", certificate.SUITE] if is_secure(settings) else []
 
 
 class MediaBench(Bench):
@@ -66,6 +76,8 @@ class MediaBench(Bench):
         if not workers(settings):
             options += ["--workers", "1"]  # The figures are those of one thread on one processor.
         for setting in others:
+            if setting == SECURE:
+                continue
             name, _, value = setting.partition("=")
             options += [f"--{name}", value]
         return options
@@ -73,7 +85,7 @@ class MediaBench(Bench):
     def _server(self, stack, settings, deadline):
         if server := OTHERS.get(settings.partition("+")[0]):
             return server(stack, deadline, settings)
-        return Sluiced(stack, deadline, self.daemon, self._options(settings), settings)
+        return Sluiced(stack, deadline, self.daemon, self._options(settings), settings, is_secure(settings))
 
     def run(self, scenario, variant, seconds, plan):
         return self.measure(scenario, variant, seconds, plan, ())[0]
@@ -96,13 +108,14 @@ class MediaBench(Bench):
             server = self._server(stack, settings, deadline)
             listening = memory_kib(server.pid)[1]
             sender = stack.enter_context(Program([self.send, "--port", server.ports[publish], "--protocol", publish,
-                                                  *plan["sending"], *cpu(SENDER_CPU)], deadline))
+                                                  *secure_options(settings), *plan["sending"], *cpu(SENDER_CPU)], deadline))
             streams = sender.expect("connected").split()
             server.wait("streams", lambda: server.published(len(streams), plan))
             published = memory_kib(server.pid)[1]
             player = None
             if scenario.players:
-                player = stack.enter_context(self._players(scenario, plan, server, play, streams[:scenario.played], deadline))
+                player = stack.enter_context(self._players(scenario, plan, server, play, secure_options(settings),
+                                                             streams[:scenario.played], deadline))
             played = memory_kib(server.pid)[1]
             sends = server.sends()
             attached = stack.enter_context(counters.Attached(self.perf, events, server.pid)) if events else None
@@ -148,11 +161,11 @@ class MediaBench(Bench):
             values["player_turn_p99_us"] = arrived["turn_p99_us"]
         return values, counted
 
-    def _players(self, scenario, plan, server, play, streams, deadline):
+    def _players(self, scenario, plan, server, play, options, streams, deadline):
         """All of them, playing: they have what was sent before the span, or it is on its way."""
         port = server.ports["http" if play == "flv" else play]
-        player = Program([self.play, "--port", port, "--protocol", play, *(["--join"] if server.is_late else []), "--players",
-                          str(scenario.players), *plan["playing"], *cpu(SENDER_CPU), *streams], deadline)
+        player = Program([self.play, "--port", port, "--protocol", play, *options, *(["--join"] if server.is_late else []),
+                          "--players", str(scenario.players), *plan["playing"], *cpu(SENDER_CPU), *streams], deadline)
         try:
             player.expect("connected")
             server.wait("players", lambda: server.playing(len(streams) * scenario.players))

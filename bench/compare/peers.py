@@ -10,11 +10,12 @@ import subprocess
 import tempfile
 import xml.etree.ElementTree
 
+from compare import certificate
 from compare.measure import daemon_cpus
 from compare.processes import Program
 from compare.servers import Server, ask
 
-NGINX_MODULE = "/usr/lib/nginx/modules/ngx_rtmp_module.so"
+NGINX_MODULE, NGINX_STREAM = (f"/usr/lib/nginx/modules/ngx_{name}_module.so" for name in ("rtmp", "stream"))
 GORTSPLIB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gortsplib")
 
 
@@ -42,33 +43,49 @@ def find(variable, *names):
 
 class NginxRtmp(Server):
     """nginx with Debian's libnginx-mod-rtmp, one process: its statistics, as XML. It keeps no pictures, so to have players get
-    all frames they must not wait for a key picture."""
+    all frames they must not wait for a key picture. Its module knows no TLS: "+tls" has nginx's stream module in front of it, in the
+    same process, and "+proxy" has the same without TLS, so that the difference of both is that of TLS."""
 
     only = "rtmp"
     CONFIGURATION = """
-        worker_rlimit_nofile 65536; daemon off; master_process off; pid {folder}/pid; error_log {folder}/log; load_module {module};
+        worker_rlimit_nofile 65536; daemon off; master_process off; pid {folder}/pid; error_log {folder}/log; load_module {module}; {load}
         events {{ worker_connections 60000; }}
-        rtmp {{ access_log off; server {{ listen 127.0.0.1:{rtmp}; application live {{ live on; wait_key off; }} }} }}
+        {stream}
+        rtmp {{ access_log off; server {{ listen {address}; application live {{ live on; wait_key off; }} }} }}
         http {{ access_log off; client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
                 uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
                 server {{ listen 127.0.0.1:{http}; location /stat {{ rtmp_stat all; }} }} }}
     """
 
+    FRONT = """
+        stream {{ proxy_timeout 600s; server {{ listen 127.0.0.1:{port}{ssl}; proxy_pass {address}; }} }}
+    """
+    SSL = " ssl; ssl_protocols TLSv1.3; ssl_certificate {}; ssl_certificate_key {}"
+
     @staticmethod
     def missing(_folder):
         nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-        return None if nginx and os.path.exists(NGINX_MODULE) else "there is no nginx with RTMP: tools/install-deps bench"
+        found = nginx and all(map(os.path.exists, (NGINX_MODULE, NGINX_STREAM)))
+        return None if found else "there is no nginx with RTMP and streams: tools/install-deps bench"
 
-    def __init__(self, stack, deadline, _settings):
+    def __init__(self, stack, deadline, settings):
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         self.ports = {"rtmp": str(free_port()), "http": str(free_port())}
+        front = set(settings.split("+")) & {"tls", "proxy"}
+        address, load, stream = f"127.0.0.1:{self.ports['rtmp']}", "", ""
+        if front:
+            # Not by TCP: Nagle's algorithm, which the module leaves on, would merge frames on the way.
+            address, load = f"unix:{folder}/rtmp", f"load_module {NGINX_STREAM};"
+            ssl = self.SSL.format(*certificate.make(folder)) if "tls" in front else ""
+            stream = self.FRONT.format(port=self.ports["rtmp"], ssl=ssl, address=address)
         with open(os.path.join(folder, "conf"), "w", encoding="ascii") as file:
-            file.write(self.CONFIGURATION.format(folder=folder, module=NGINX_MODULE, **self.ports))
+            file.write(self.CONFIGURATION.format(folder=folder, module=NGINX_MODULE, load=load, stream=stream, address=address,
+                                                 http=self.ports["http"]))
         nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         program = stack.enter_context(Program([*daemon_cpus(""), nginx, "-c", os.path.join(folder, "conf")], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile())))
         self.pid = program.process.pid
-        self.wait("ports", lambda: listens(program, self.ports["http"]))
+        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
 
     def _streams(self):
         root = xml.etree.ElementTree.fromstring(ask(f"http://127.0.0.1:{self.ports['http']}/stat"))

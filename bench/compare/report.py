@@ -86,6 +86,9 @@ def compared(target, form="{}"):
     if not target["theirs"]:
         return ours
     theirs = form.format(target["theirs"]) + (", the best" if target["best"] else "")
+    if target["bases"]:
+        return "({} - {}) / ({} - {})".format(*(form.format(name) for pair in zip((target["ours"], target["theirs"]), target["bases"])
+                                                for name in pair))
     return f"{ours} {'-' if target['added'] else '/'} {theirs}"
 
 

@@ -17,13 +17,15 @@ FLOORS = ("raw", "both-buffer")  # They do less than all of the work.
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A bound: on ours / theirs where theirs is named, on ours - theirs where it says what is added, else on the figure."""
+    """A bound: on ours / theirs where theirs is named, on ours - theirs where it says what is added, else on the figure. Where it
+    has bases, on what ours adds to its base divided by what theirs adds to its own."""
     figure: str
     ours: str
     theirs: str | None  # BEST: whoever is best of those that do the same work.
     bound: float
     added: bool = False
     least: bool = False  # The bound is the least, and not the most.
+    bases: tuple = ()  # Variants: of ours, and of theirs.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,6 +288,20 @@ SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBI
 RTSP_PEERS = ("uring", "gortsplib", "mediamtx")
 
 
+# Each with and without TLS. nginx-rtmp has none of its own: its stream module is in front of it, in "+proxy" without TLS. Our windows
+# are off in the second pair, since nginx has none.
+SECURE_RECEIVERS = ("uring", "uring+tls", "uring+batch=0", "uring+batch=0+tls", "nginx-rtmp", "nginx-rtmp+proxy", "nginx-rtmp+tls")
+SECURE_SENDERS = ("uring", "uring+tls", "uring+merge-window=0", "uring+merge-window=0+tls", "nginx-rtmp", "nginx-rtmp+proxy",
+                  "nginx-rtmp+tls")
+IDLE_BYTES = 20 << 10  # That TLS may add to the memory of a connection.
+
+
+def secure(variants, memory):
+    """What TLS adds, ours of nginx's; and to the memory of a connection."""
+    return (*(Target(PER_MBIT, f"{ours}+tls", "nginx-rtmp+tls", 0.80, bases=(ours, "nginx-rtmp+proxy")) for ours in variants),
+            Target(memory, "uring+tls", "uring", IDLE_BYTES, added=True), Target("payload_bytes_copied", "uring+tls", None, 0))
+
+
 def rtsp_peers(memory):
     return (Target(PER_MBIT, "uring", "gortsplib", 0.50), Target(memory, "uring", "gortsplib", 0.50))
 
@@ -376,6 +392,10 @@ SCENARIOS = (
           rtsp_peers("private_bytes_per_publisher"), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
     Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and gortsplib", RTSP_PEERS,
           rtsp_peers("private_bytes_per_player"), players=500, publish="rtsp", play="rtsp", slow=True),
+    Media("tls-publishers", "100 RTMP publishers of 1 Mbit/s and no players, with TLS 1.3 and without: sluiced and nginx",
+          SECURE_RECEIVERS, secure(("uring", "uring+batch=0"), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
+    Media("tls-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, with TLS 1.3 and without: sluiced and nginx",
+          SECURE_SENDERS, secure(("uring", "uring+merge-window=0"), "private_bytes_per_player"), players=500, look=50, slow=True),
     Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that one processor serves",
              ("uring", "nginx-rtmp", "srs", "mediamtx"), capacity(1.5, 3.0), what="publishers", played=20, arrivals="ticks", first=1000,
              most=10000, slow=True),

@@ -5,6 +5,7 @@ import tempfile
 import time
 import urllib.request
 
+from compare import certificate
 from compare.measure import GRACE, daemon_cpus
 from compare.processes import Program, RunError
 
@@ -58,12 +59,17 @@ class Sluiced(Server):
 
     LISTENERS = ("flv", "http", "rtsp", "rtmp", "admin")
 
-    def __init__(self, stack, deadline, daemon, options, variant):
+    def __init__(self, stack, deadline, daemon, options, variant, secure=False):
+        """secure: all but the administration by TLS."""
         self.is_late = "gop-size=0" in variant.split("+")  # Without a cached group, players wait for the next key picture.
         # Publishers wait while players connect.
         command = [daemon, "--max-connections", "100000", "--idle", "600", *options]
         for listener in self.LISTENERS:
-            command += [f"--{listener}", "127.0.0.1:0"]
+            command += [f"--{listener}", "127.0.0.1:0" + ",tls" * (secure and listener != "admin")]
+        if secure:
+            # Players connect as fast as they can.
+            files = certificate.make(stack.enter_context(tempfile.TemporaryDirectory()))
+            command += ["--tls-certificate", ",".join(files), "--tls-handshakes", "100000", "--tls-handshakes-per-address", "0"]
         program = stack.enter_context(Program([*daemon_cpus(variant), *command], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile())))
         found = program.find_in_log("".join(rf"proto={name} address=127.0.0.1:(\d+).*" for name in self.LISTENERS) + " ready ")

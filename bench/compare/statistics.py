@@ -43,8 +43,12 @@ def best(scenario, rounds, figure):
 
 def measure(target, theirs, rounds, counted):
     """What the target is a bound on; None where it was not run, or not counted."""
-    if target.ours not in rounds or (target.theirs and theirs not in rounds):
+    if target.ours not in rounds or (target.theirs and theirs not in rounds) or not set(target.bases) <= rounds.keys():
         return None
+    if target.bases:
+        ours, others = (medians(rounds[name])[target.figure] - medians(rounds[base])[target.figure]
+                        for name, base in zip((target.ours, theirs), target.bases))
+        return ours / others if others > 0 else None
     if theirs and not target.added:
         value = ratio(rounds[target.ours], rounds[theirs], target.figure)
         return value and value["of_medians"]
@@ -61,6 +65,6 @@ def judge(scenario, rounds, counted):
         measured = measure(target, theirs, rounds, counted)
         if measured is not None:
             judged.append({"figure": target.figure, "ours": target.ours, "theirs": theirs, "best": is_best,
-                           "added": target.added, "bound": target.bound, "least": target.least, "measured": measured,
+                           "added": target.added, "bases": target.bases, "bound": target.bound, "least": target.least, "measured": measured,
                            "met": measured >= target.bound if target.least else measured <= target.bound})
     return judged

@@ -123,6 +123,28 @@ def peers_players(recordings):
                   for name, variant, figures in variants_of(recordings, PLAYERS)])
 
 
+SECURE = ("tls-publishers", "tls-players")
+
+
+def tls(recordings):
+    """What TLS adds to each server: to a Mbit, to the memory of a connection; and ours of nginx's."""
+    rows = []
+    for name in SECURE:
+        figures = medians(recordings, name) if name in recordings else {}
+        memory = "private_bytes_per_player" if scenarios.BY_NAME[name].players else "private_bytes_per_publisher"
+        pairs = {target.ours: target.bases[0] for target in scenarios.BY_NAME[name].targets if target.bases}
+        theirs, base = next((target.theirs, target.bases[1]) for target in scenarios.BY_NAME[name].targets if target.bases)
+        added = {one: {key: figures[one][key] - figures[without][key] for key in (scenarios.PER_MBIT, memory)}
+                 for one, without in {**pairs, theirs: base}.items() if {one, without} <= figures.keys()}
+        for one, without in {**pairs, theirs: base}.items():
+            costs = [cell(figures.get(variant, {}), scenarios.PER_MBIT) for variant in (without, one)]
+            own, other = (added.get(variant, {}).get(scenarios.PER_MBIT) for variant in (one, theirs))
+            rows.append((f"`{name}`", f"`{one}`", f"`{without}`", *costs, cell(added.get(one, {}), scenarios.PER_MBIT),
+                         f"{own / other:.2f}" if own is not None and other and other > 0 and one != theirs else "-",
+                         thousands(added[one][memory]) if one in added else "-"))
+    return table(("scenario", "with TLS", "without", "us/Mbit without", "with", "added", "of nginx's", "bytes of memory added"), rows)
+
+
 def capacity(recordings):
     """What one processor serves. Where the programs that make the load were at their limit first, it is at least that."""
     return table(("scenario", "server", "serves", "p99 of the delay, ms", "us/Mbit", "of the load", "load of its core",

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/process.h"
+#include "rtsp/secure.h"
 
 enum { EVENTS = 256, STEPS = 4, MOST_REQUEST = 4096 };
 
@@ -39,6 +40,7 @@ int connect_to(uint16_t port) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) < 0)
         fail(EXIT_FAILURE, "connecting: %s", strerror(errno));
+    secure_start(fd);
     return fd;
 }
 
@@ -58,7 +60,7 @@ static void ask(rtsp_client *c) {
     int size = snprintf(request, sizeof request, "%s rtsp://127.0.0.1:%u/%s%s RTSP/1.0\r\nCSeq: %u\r\n%s%s%s%s\r\n%s",
                         methods[sdp != NULL][c->step], server, c->name, track, c->step + 1,
                         *c->session ? "Session: " : "", c->session, *c->session ? "\r\n" : "", more, body);
-    if (size >= (int)sizeof request || send(c->fd, request, (size_t)size, MSG_NOSIGNAL) != size)
+    if (size >= (int)sizeof request || secure_send(c->fd, request, (size_t)size, 0) != size)
         fail(EXIT_FAILURE, "asking for %s: %s", c->name, strerror(errno));
 }
 
@@ -99,7 +101,7 @@ static bool take_reply(rtsp_client *c) {
 }
 
 static void read_on(rtsp_client *c) {
-    ssize_t n = recv(c->fd, c->in + c->have, sizeof c->in - c->have, MSG_DONTWAIT);
+    ssize_t n = secure_recv(c->fd, c->in + c->have, sizeof c->in - c->have, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0)

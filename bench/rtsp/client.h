@@ -24,8 +24,8 @@ typedef struct rtsp_client {
     char in[RTSP_CLIENT_ROOM];
 } rtsp_client;
 
-/* A socket, connected to the port on 127.0.0.1, that leaves no states behind. Blocking; ends the
- * process on failure. */
+/* A socket, connected to the port on 127.0.0.1, that leaves no states behind: for secure_send() and
+ * secure_recv(), which wait. Ends the process on failure. */
 int connect_to(uint16_t port);
 
 /* Connects all and asks for all that a publisher (with the description) or a player (without) asks

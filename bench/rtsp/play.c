@@ -20,6 +20,7 @@
 #include "rtsp/check.h"
 #include "rtsp/client.h"
 #include "rtsp/rtmp.h"
+#include "rtsp/secure.h"
 
 enum {
     EVENTS = 1024,
@@ -102,6 +103,7 @@ static void usage(FILE *out) {
         "                 theirs away, and must get as many (all)\n"
         "  --read-every MS\n"
         "                 the others are read so often; 0: when something has come (0)\n"
+        "  --tls SUITE    by TLS 1.3 with this cipher suite; bytes are those within it\n"
         "  --cpu N        stay on this processor\n");
 }
 
@@ -141,7 +143,7 @@ static bool check(player *p, const uint8_t *bytes, size_t size) {
 
 /* Bytes, 0 when there are none now. */
 static size_t receive_some(player *p, void *memory, size_t room, int flags) {
-    ssize_t n = recv(p->fd, memory, room, MSG_DONTWAIT | flags);
+    ssize_t n = secure_recv(p->fd, memory, room, MSG_DONTWAIT | flags);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0)
@@ -226,9 +228,12 @@ static uint32_t start_rtmp(char **names) {
 
 static void start_flv(char **names) {
     for (uint32_t i = 0; i < count; i++) {
+        char request[128];
         int fd = players[i].fd = connect_to(set.port);
         /* Tags without chunks around them. */
-        if (dprintf(fd, "GET /%s.flv HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", names[i / set.each]) < 0 ||
+        int size = snprintf(request, sizeof request, "GET /%s.flv HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
+                            names[i / set.each]);
+        if (size >= (int)sizeof request || secure_send(fd, request, (size_t)size, 0) != size ||
             fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
             fail(EXIT_FAILURE, "asking for %s: %s", names[i / set.each], strerror(errno));
     }
@@ -431,6 +436,7 @@ int main(int argc, char **argv) {
         {"cpu", required_argument, NULL, 'p'},
         {"cool-down", required_argument, NULL, 'c'},
         {"join", no_argument, NULL, 'j'},
+        {"tls", required_argument, NULL, 't'},
         {"look", required_argument, NULL, 'l'},
         {"read-every", required_argument, NULL, 'e'},
         {"help", no_argument, NULL, 'h'},
@@ -459,6 +465,8 @@ int main(int argc, char **argv) {
             set.cool_down = (uint32_t)parse_number("--cool-down", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'j')
             set.join = true;
+        else if (option == 't')
+            secure_use(optarg);
         else if (option == 'l')
             set.look = (uint32_t)parse_number("--look", optarg, 0, MOST_PLAYERS);
         else if (option == 'e')

@@ -11,6 +11,7 @@
 
 #include "common/process.h"
 #include "rtsp/client.h"
+#include "rtsp/secure.h"
 
 enum {
     CHUNK_AT_FIRST = 128,
@@ -146,12 +147,12 @@ uint8_t *rtmp_put(uint8_t *to, uint8_t type, uint32_t milliseconds, const void *
 /* ---- What comes before media ---- */
 
 static void send_all(rtmp_client *c, const void *bytes, size_t size) {
-    if (send(c->fd, bytes, size, MSG_NOSIGNAL) != (ssize_t)size)
+    if (secure_send(c->fd, bytes, size, 0) != (ssize_t)size)
         fail(EXIT_FAILURE, "RTMP: sending: %s", strerror(errno));
 }
 
 static void read_some(rtmp_client *c) {
-    ssize_t n = recv(c->fd, c->in + c->have, sizeof c->in - c->have, 0);
+    ssize_t n = secure_recv(c->fd, c->in + c->have, sizeof c->in - c->have, 0);
     if (n <= 0)
         fail(EXIT_FAILURE, "RTMP: ended before there was media: %s", n < 0 ? strerror(errno) : "");
     /* A server that leaves Nagle's algorithm on sends the next message when this is acknowledged:

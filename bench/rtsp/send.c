@@ -19,6 +19,7 @@
 #include "common/schedule.h"
 #include "rtsp/client.h"
 #include "rtsp/rtmp.h"
+#include "rtsp/secure.h"
 #include "rtsp/wire.h"
 
 enum { EVENTS = 256, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 10000, NAME = 32, READ_SIZE = 1 << 20 };
@@ -74,6 +75,7 @@ static void usage(FILE *out) {
         "  --warm-up N    so many more frames of each stream come first; when they are sent, it says \"warm\" (0)\n"
         "  --cool-down N  so many more frames of each stream come behind the result, so that a server that gathers\n"
         "                 frames sends those before (0)\n"
+        "  --tls SUITE    by TLS 1.3 with this cipher suite\n"
         "  --cpu N        stay on this processor\n"
         "  --describe     only says what all streams have: frames of each track, bytes of media, of these what is\n"
         "                 sent behind the warm-up, and payloads of tags, in all and of one stream in the beginning\n");
@@ -150,7 +152,7 @@ static void send_preroll(stream *s) {
             fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
         wire_rtp_preroll(&bytes, s->next, numbered);
     }
-    if (send(s->fd, numbered ? numbered : bytes.bytes, size, MSG_NOSIGNAL) != (ssize_t)size)
+    if (secure_send(s->fd, numbered ? numbered : bytes.bytes, size, 0) != (ssize_t)size)
         fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
     free(numbered);
 }
@@ -176,7 +178,7 @@ static void write_once(stream *s) {
     bool before = s->sent < s->due;
     if (!before)
         return;
-    ssize_t n = send(s->fd, bytes.bytes + s->sent, s->due - s->sent, MSG_NOSIGNAL);
+    ssize_t n = secure_send(s->fd, bytes.bytes + s->sent, s->due - s->sent, MSG_DONTWAIT);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
         fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
     s->sent += n > 0 ? (uint64_t)n : 0;
@@ -190,7 +192,7 @@ static void wait_for_room(int64_t ns) {
     int count = epoll_pwait2(epoll, events, EVENTS, ns < 0 ? NULL : &timeout, NULL);
     for (int i = 0; i < count; i++) {
         stream *s = events[i].data.ptr;
-        if (events[i].events & EPOLLIN && recv(s->fd, NULL, READ_SIZE, MSG_TRUNC | MSG_DONTWAIT) == 0)
+        if (events[i].events & EPOLLIN && secure_recv(s->fd, NULL, READ_SIZE, MSG_TRUNC | MSG_DONTWAIT) == 0)
             fail(EXIT_FAILURE, "%s: the server has ended it", s->name);
         if (events[i].events & EPOLLOUT)
             write_once(s);
@@ -312,6 +314,7 @@ int main(int argc, char **argv) {
         {"cool-down", required_argument, NULL, 'c'},
         {"key-times", required_argument, NULL, 'x'},
         {"arrivals", required_argument, NULL, 'a'},
+        {"tls", required_argument, NULL, 't'},
         {"describe", no_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -338,6 +341,8 @@ int main(int argc, char **argv) {
             set.key_times = (uint32_t)parse_number("--key-times", optarg, 1, MEDIA_MOST_KEY_TIMES);
         else if (option == 'a')
             set.arrivals = read_arrivals("--arrivals", optarg);
+        else if (option == 't')
+            secure_use(optarg);
         else if (option == 'd')
             only_describe = true;
         else {
