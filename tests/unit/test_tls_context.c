@@ -444,6 +444,37 @@ static SSL_SESSION *visit(sluice_loop *loop, sluice_tls_context *server, int ver
     return next;
 }
 
+static bool is_same_ticket(const SSL_SESSION *a, const SSL_SESSION *b) {
+    const unsigned char *ticket[2];
+    size_t length[2];
+    SSL_SESSION_get0_ticket(a, &ticket[0], &length[0]);
+    SSL_SESSION_get0_ticket(b, &ticket[1], &length[1]);
+    return length[0] == length[1] && memcmp(ticket[0], ticket[1], length[0]) == 0;
+}
+
+/* In TLS 1.3 each connection brings another ticket, as each is used once. */
+static void tickets_are_renewed(void **state) {
+    (void)state;
+    loop_rig rig;
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    made_certificate leaf = make("leaf", false);
+    for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+        sluice_tls_context *server = server_of(NULL, &leaf);
+        SSL_SESSION *session = visit(rig.loop, server, version, NULL, false);
+        for (int i = 0; i < 3; i++) {
+            SSL_SESSION *before = session;
+            SSL_SESSION_up_ref(before);
+            session = visit(rig.loop, server, version, session, true);
+            assert_int_equal(is_same_ticket(before, session), version == TLS1_2_VERSION);
+            SSL_SESSION_free(before);
+        }
+        SSL_SESSION_free(session);
+        sluice_tls_context_unref(server);
+    }
+    certificate_free(&leaf);
+    loop_rig_close(&rig);
+}
+
 static void tickets_resume_and_rotate(void **state) {
     (void)state;
     loop_rig rig;
@@ -777,6 +808,7 @@ int main(void) {
         cmocka_unit_test(versions_have_to_meet),
         cmocka_unit_test(protocols_are_chosen),
         cmocka_unit_test(tickets_resume_and_rotate),
+        cmocka_unit_test(tickets_are_renewed),
         cmocka_unit_test(clients_verify_servers),
         cmocka_unit_test(servers_verify_clients),
         cmocka_unit_test(tickets_do_not_evade_rules),

@@ -76,7 +76,9 @@ static int select_alpn(SSL *ssl, const unsigned char **ret_name, unsigned char *
 static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac,
                       int encrypt) {
     const sluice_tls *tls = SSL_get_app_data(ssl);
-    return tls_tickets_key(tls_stage_context(tls)->tickets, name, iv, cipher, mac, encrypt);
+    int found = tls_tickets_key(tls_stage_context(tls)->tickets, name, iv, cipher, mac, encrypt);
+    /* In TLS 1.3 clients use a ticket once, so each connection brings another one. */
+    return found == 1 && !encrypt && SSL_version(ssl) == TLS1_3_VERSION ? 2 : found;
 }
 
 /* A ticket is good for no longer than the client's certificate for which it stands. */
