@@ -235,8 +235,8 @@ class FaultTest(Case):
 class Member:
     """A name in a cluster, the ways to its engine and to itself, and the process that has the name now, or had it last."""
 
-    def __init__(self, nodes, name, stack):
-        self.nodes, self.name, self.daemon, self.is_stopped = nodes, name, None, False
+    def __init__(self, nodes, name, stack, *options):
+        self.nodes, self.name, self.options, self.daemon, self.is_stopped = nodes, name, options, None, False
         self.to_engine = stack.enter_context(Wire((nodes.engine.host, nodes.engine.port)))
         self.way = stack.enter_context(Wire())
 
@@ -245,7 +245,7 @@ class Member:
 
     def start(self):
         if not self.is_running():
-            self.daemon = self.nodes.start(self.name, engine=self.to_engine.url, way=self.way)
+            self.daemon = self.nodes.start(self.name, *self.options, engine=self.to_engine.url, way=self.way)
 
     def stand_still(self, still):
         if self.is_running():
@@ -310,16 +310,18 @@ class ChaosTest(Case):
         self.numbers = itertools.count(1)
         self.is_over, self.is_gone = threading.Event(), threading.Event()
         engine, self.clock = self.skewed_engine()
-        same_name = self.random.choice(("refuse", "take-over", "resume"))
-        self.nodes = self.cluster("--same-name", same_name, engine=engine)
-        self.members = [Member(self.nodes, "n%d" % i, self.stack) for i in range(4)]
+        options = ("--same-name", self.random.choice(("refuse", "take-over", "resume")),
+                   "--cluster-down", self.random.choice(("accept", "refuse")), "--workers", self.random.choice("123"))
+        parents = ("--cluster-parent", "n0,n1") if self.random.random() < 0.5 else ()
+        self.nodes = self.cluster(*options, engine=engine)
+        self.members = [Member(self.nodes, "n%d" % i, self.stack, *(parents if i > 1 else ())) for i in range(4)]
         for member in self.members:
             member.start()
         for member in self.members:
             self.nodes.wait_node(member.name)
         self.pending = []  # (when, what mends a fault)
         self.counts = {}
-        print("seed %d: %s" % (seed, same_name), flush=True)
+        print("seed %d: %s" % (seed, " ".join(options + parents)), flush=True)
 
     # Faults: what is done, and what mends it
 
