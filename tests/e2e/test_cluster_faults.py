@@ -310,6 +310,7 @@ class ChaosTest(Case):
         self.numbers = itertools.count(1)
         self.is_over, self.is_gone = threading.Event(), threading.Event()
         engine, self.clock = self.skewed_engine()
+        self.other = self.stack.enter_context(redis_server.Redis(environment=engine.environment))
         options = ("--same-name", self.random.choice(("refuse", "take-over", "resume")),
                    "--cluster-down", self.random.choice(("accept", "refuse")), "--workers", self.random.choice("123"))
         parents = ("--cluster-parent", "n0,n1") if self.random.random() < 0.5 else ()
@@ -364,10 +365,21 @@ class ChaosTest(Case):
         self.nodes.engine.stop()
         return self.nodes.restart_engine
 
+    def split(self, member):
+        """Some nodes find another engine, which knows nothing of what the others do: two masters."""
+        gone = [member, *self.random.sample(self.members, self.random.randrange(3))]
+
+        def lead_to(server):
+            for one in gone:
+                one.to_engine.lead_to((server.host, server.port))
+                one.to_engine.cut()
+        lead_to(self.other)
+        return lambda: lead_to(self.nodes.engine)
+
     def jump(self, _):
         self.clock.set(self.random.choice((-HOUR_US, 0, HOUR_US)))
 
-    FAULTS = (stop, stop, kill, kill, drain, cut_engine, cut_engine, break_engine, cut_way, lose_way, forget, jump)
+    FAULTS = (stop, stop, kill, kill, drain, cut_engine, cut_engine, break_engine, cut_way, lose_way, forget, split, split, jump)
 
     def mend(self, everything=False):
         now = time.monotonic()
