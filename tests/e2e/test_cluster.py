@@ -272,10 +272,11 @@ class PublishTest(unittest.TestCase):
         nodes.wait_owner(NAME, "b")
 
     def test_resume(self):
-        """The name is reserved for the host on all nodes; the same host may come to any."""
+        """The name is reserved for the host on all nodes; the same host may come to any, also to one that has fetched it."""
         nodes, a, b = self.start("--same-name", "resume", "--resume", "60")
+        player = self.stack.enter_context(Player(b, NAME))
         first = Marked(a, NAME, 1)
-        a.wait_stream(NAME)
+        wait_order(player, 1)
         # It goes without a word.
         first.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         first.close()
@@ -285,6 +286,8 @@ class PublishTest(unittest.TestCase):
             self.assertEqual(refusal(peer), (409, "name reserved"))
         self.stack.enter_context(Marked(b, NAME, 2))
         nodes.wait_owner(NAME, "b")
+        wait_order(player, 2)
+        check_whole(self, player, [1, 2])
 
     def test_engine_is_down(self):
         """Streams go on, and so do known locations; new names are accepted, by default."""

@@ -186,7 +186,9 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     bool is_judged = !source->is_remote;
     if (stream->live && !stream->stand_in)
         return -EEXIST;
-    if (is_judged && publish_lock_is_reserved(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
+    /* What has come from another node is kept for players: for whom the name is, the cluster has decided. */
+    if (is_judged && publish_lock_is_reserved(stream, now) && !stream->source.is_remote &&
+        !address_is_same_host(stream->source.peer, source->peer))
         return -EBUSY;
     if (is_judged && bans_hold(&registry->bans, stream->name, source->peer, now))
         return -EKEYREJECTED;
