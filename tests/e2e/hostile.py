@@ -632,15 +632,14 @@ class Attack:
             return
         peer.times += 1
         if not len(peer.rest):
-            more = peer.tick()
-            if more is None:
-                self._close(peer)
-                return
             try:
+                more = peer.tick()
                 if more:
                     self.send(peer, more)
             except OSError:
                 self.told[peer.name()]["ended"] += 1
+                more = None
+            if more is None:
                 self._close(peer)
                 return
         self._later(peer.pause, peer, opened)
