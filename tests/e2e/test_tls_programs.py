@@ -157,6 +157,30 @@ class GnutlsTest(ProgramCase):
                     if more:
                         self.assertIn("This is a resumed session", said)
 
+    @has("gnutls-cli")
+    def test_new_keys(self):
+        """A new key of GnuTLS's before each request, with which it asks for one of the daemon's."""
+        host, port = self.daemon.address()
+        client = subprocess.Popen(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", "NORMAL:-VERS-ALL:+VERS-TLS1.3",
+                                   "--inline-commands", "--port", str(port), host], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+        self.addCleanup(client.stdout.close)
+        self.addCleanup(client.wait)
+        self.addCleanup(client.kill)
+
+        def send(text, answer):
+            client.stdin.write(text)
+            client.stdin.flush()
+            while not (line := client.stdout.readline()).startswith(answer):
+                self.assertTrue(line)
+        # It takes a command for one if nothing else comes with it.
+        send(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
+        for _ in range(20):
+            send(b"^rekey^\n", b"- Rekey was completed")
+            send(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
+        client.stdin.close()
+        self.assertEqual(client.wait(harness.PATIENCE), 0)
+
 
 class GstreamerTest(ProgramCase):
     @has_elements("souphttpsrc")
@@ -200,6 +224,22 @@ class GstreamerTest(ProgramCase):
     @has_elements("rtmp2sink", "flvmux")
     def test_rtmp2sink(self):
         self.publish_by(self.MUX % (self.file, "rtmp2sink %s location=%s" % (UNVERIFIED, self.daemon.url("live/a", protocol="rtmp"))))
+
+
+    @has_elements("rtspclientsink")
+    def test_rtspclientsink(self):
+        """It is ended here, since when its source ends it sometimes waits for itself, for ever."""
+        played = self.frames(self.daemon.url("live/a"), "played")
+        self.daemon.wait_player("live/a")
+        publisher = self.launch("rtspclientsink name=s %s protocols=tcp+tls location=%s filesrc location=%s ! flvdemux name=d "
+                                "d.video ! queue ! h264parse ! identity sync=true ! s." % (
+                                    UNVERIFIED, self.daemon.url("live/a", protocol="rtsp"), self.file))
+        sent = self.frames(self.file, "sent")()
+        self.daemon.wait_stream("live/a", lambda stream: stream["frames"]["video"] == len(sent), "all frames")
+        publisher.kill()
+        settings.end_wait(self.wait, self.daemon)
+        harness.check_same(played(), sent, "frames")
+        self.daemon.blocks_settled()
 
 
 class RtmpdumpTest(ProgramCase):
