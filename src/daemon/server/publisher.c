@@ -251,9 +251,16 @@ const char *publisher_error_text(int error) {
     }
 }
 
+/* What has failed under TLS has no FLV, RTMP or RTSP to be wrong. */
+static const char *end_reason(const struct publisher *publisher, int error) {
+    const struct session *session = publisher->source.session;
+    const char *reason = error == -EPROTO && session ? session_tls_reason(session) : NULL;
+    return reason ? reason : publisher_error_text(error);
+}
+
 static void log_end(const struct publisher *publisher, int error) {
     const struct stream *stream = publisher->stream;
-    const char *reason = publisher_error_text(error);
+    const char *reason = end_reason(publisher, error);
     bool regular = error == 0 || error == -ESHUTDOWN;
     /* That has been logged, at a limited rate. */
     if (!publisher->attached && error == -EPERM)
@@ -273,7 +280,7 @@ static void log_end(const struct publisher *publisher, int error) {
 /* Reports the end of a publisher. */
 static void tell_end(const struct publisher *publisher, uint64_t now, int error) {
     if (publisher->attached && !publisher->source.is_remote)
-        hook_event_unpublish(publisher->stream, now, publisher_error_text(error));
+        hook_event_unpublish(publisher->stream, now, end_reason(publisher, error));
 }
 
 int publisher_end(struct publisher *publisher, int error, uint64_t now) {
@@ -285,7 +292,7 @@ int publisher_end(struct publisher *publisher, int error, uint64_t now) {
     publish_lock_cancel(&publisher->waiter);
     tell_end(publisher, now, error);
     if (publisher->attached) {
-        publisher->stream->left_why = publisher_error_text(error);
+        publisher->stream->left_why = end_reason(publisher, error);
         publish_lock_reserve(publisher->stream, error, now);
     }
     /* First, so that whoever is told that the stream has no publisher does not find it here. */
