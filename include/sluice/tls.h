@@ -48,6 +48,10 @@
  * small pieces have been put together (by the stage), and the ciphertext from there to blocks (by
  * the stage). sluice_tls_stats counts each. sluice_pool_stats.bytes_copied does not include them.
  *
+ * A client may resume sessions (sluice_tls_context_options.sessions): the server is then not
+ * verified again, since only the server that was verified under the same context's rules knows its
+ * session.
+ *
  * Not supported: renegotiation, compression, early data, and requests for a client certificate
  * after the handshake.
  *
@@ -83,6 +87,7 @@ enum {
     SLUICE_TLS_RECORD = 16384,          /**< Maximum plaintext of a record, bytes. */
     SLUICE_TLS_HELLO = 6,               /**< Bytes that sluice_tls_is_hello() needs. */
     SLUICE_TLS_QUEUE_MIN = 65536,       /**< Lowest sluice_tls_context_options.queue_limit. */
+    SLUICE_TLS_SESSIONS_MAX = 4096,     /**< Highest sluice_tls_context_options.sessions. */
 };
 
 /** The side of a connection. */
@@ -164,6 +169,14 @@ typedef struct sluice_tls_context_options {
     uint32_t rekey_records;
     /** Clients: trust the system's store, too, if @c ca_path or @c ca is given. */
     bool ca_system;
+    /**
+     * Clients: number of sessions of earlier connections that are kept in memory for resumption, at
+     * most SLUICE_TLS_SESSIONS_MAX; each takes some KiB with the server's certificates. The oldest
+     * goes. A session is used for the same name and the same port of the peer, in TLS 1.3 once, and
+     * not after the server's certificate has expired, unless @c pins verify it. Default 0: clients
+     * request no tickets, and do not resume.
+     */
+    size_t sessions;
 } sluice_tls_context_options;
 
 /** A certificate with its key, in PEM, each from a file or from memory. */

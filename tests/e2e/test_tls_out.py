@@ -6,6 +6,7 @@ The TLS of the servers is nginx's and Python's (OpenSSL with other calls than ou
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -278,6 +279,26 @@ class PullsTest(TlsTest):
                 player.wait(lambda player: len(player.frames) > 100, "100 frames")
                 self.assertIn(player.frames[50], steady.sent)
 
+    def test_resumed(self):
+        """A pull that is tried again resumes its session, by both versions: openssl s_server counts."""
+        for version in ("-tls1_2", "-tls1_3"):
+            with self.subTest(version):
+                port = free_port()
+                server = harness.subprocess.Popen(["openssl", "s_server", "-www", "-accept", "127.0.0.1:%d" % port, version, "-cert",
+                                                   self.right.chain, "-key", self.right.key], stdin=harness.subprocess.DEVNULL,
+                                                  stdout=harness.subprocess.DEVNULL)
+                self.addCleanup(server.wait)
+                self.addCleanup(server.kill)
+                harness.wait_until(lambda port=port: rtmp_servers.is_listening(port), "openssl")
+                daemon = self.puller({"live/a": "https://localhost:%d/" % port}, "--tls-ca", self.ca.chain)
+                daemon.wait_log("pull", 3, stream="live/a", state="waiting")
+                context = ssl.create_default_context(cafile=self.ca.chain)
+                with context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost") as peer:
+                    peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                    page = b"".join(iter(lambda: peer.recv(65536), b"")).decode()
+                hits = int(re.search(r"(\d+) session cache hits", page).group(1))
+                self.assertGreaterEqual(hits, 2, page)
+
     def test_refused(self):
         """Each server that is not the right one, with its reason; none is sent anything."""
         pin = "localhost:%d=" + self.right.sha256
@@ -503,6 +524,20 @@ class HooksTest(TlsTest):
                     self.assertEqual((question["event"], question["stream"]), ("play", "live/a"))
                     self.assertTrue(hook.questions[0].startswith(b"POST /geheim?x=geheim HTTP/1.1\r\n"), hook.questions)
                     self.check_secrets(daemon, "geheim")
+
+    def test_resumed(self):
+        """Each query is a connection, and all but the first resume its session; not behind a reload, whose rules may be others."""
+        server = self.serve(answer=hook_server.reply(200))
+        daemon = self.hooked(server.url("https", "x"), "--tls-ca", self.ca.chain)
+        for _ in range(4):
+            self.assertTrue(self.ask(daemon))
+        self.assertEqual(server.context.session_stats()["hits"], 3)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("configuration reloaded")
+        for _ in range(2):
+            self.assertTrue(self.ask(daemon))
+        stats = server.context.session_stats()
+        self.assertEqual((stats["hits"], stats["accept_good"]), (4, 6))
 
     def test_events(self):
         """An event is delivered; to the wrong server it is not, and the reason is logged."""

@@ -308,6 +308,8 @@ static void options_are_checked(void **state) {
         {.size = sizeof *wrong, .ticket_seconds = 604801},
         {.size = sizeof *wrong, .queue_limit = SLUICE_TLS_QUEUE_MIN - 1},
         {.size = sizeof *wrong, .rekey_records = (1 << 24) + 1},
+        {.size = sizeof *wrong, .sessions = 1},
+        {.size = sizeof *wrong, .role = SLUICE_TLS_CLIENT, .sessions = SLUICE_TLS_SESSIONS_MAX + 1},
     };
     sluice_tls_context *context = NULL;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -319,6 +321,11 @@ static void options_are_checked(void **state) {
                                               .queue_limit = SLUICE_TLS_QUEUE_MIN,
                                               .rekey_records = 1 << 24};
     assert_int_equal(sluice_tls_context_new(&right, &context), 0);
+    assert_int_equal(sluice_tls_context_rotate_tickets(context), 0);
+    sluice_tls_context_unref(context);
+    const sluice_tls_context_options most = {
+        .size = sizeof most, .role = SLUICE_TLS_CLIENT, .sessions = SLUICE_TLS_SESSIONS_MAX};
+    assert_int_equal(sluice_tls_context_new(&most, &context), 0);
     assert_int_equal(sluice_tls_context_rotate_tickets(context), 0);
     sluice_tls_context_unref(context);
 }

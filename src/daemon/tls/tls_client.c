@@ -7,7 +7,10 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 
-enum { FILE_MOST = 4 << 20 };
+enum {
+    FILE_MOST = 4 << 20,
+    SESSIONS = 256, /* of earlier connections, of each context: up to two of a server */
+};
 
 /* A context that has been needed. Which hashes are pinned tells them apart. */
 struct made {
@@ -218,7 +221,8 @@ static int make_context(const struct loaded *loaded, const struct made *made, sl
                                           .ca_length = loaded->ca.length,
                                           .ca_system = tls && tls->ca_system,
                                           .alpn = made->alpn,
-                                          .pins = pins[0]};
+                                          .pins = pins[0],
+                                          .sessions = SESSIONS};
     sluice_tls_context *context;
     for (size_t i = 0; tls && i < tls->pin_count && options.pin_count < SLUICE_TLS_PINS_MAX; i++)
         if (made->pins[i])

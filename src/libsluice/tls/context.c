@@ -95,8 +95,24 @@ static SSL_TICKET_RETURN check_ticket(SSL *ssl, SSL_SESSION *session, const unsi
     return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
+/* A server has sent a ticket. The references of OpenSSL's stay its own. */
+static int new_session(SSL *ssl, SSL_SESSION *session) {
+    const sluice_tls *tls = SSL_get_app_data(ssl);
+    tls_sessions_put(tls->context->sessions, &tls->session_key, session);
+    return 0;
+}
+
+static int set_sessions(sluice_tls_context *context, size_t most) {
+    bool verifies_dates = context->verify != SLUICE_TLS_VERIFY_NONE && context->pin_count == 0;
+    SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(context->ssl, new_session);
+    return tls_sessions_new(most, verifies_dates, &context->sessions);
+}
+
 static int set_tickets(sluice_tls_context *context, const sluice_tls_context_options *options) {
     uint32_t seconds = options->ticket_seconds ? options->ticket_seconds : TICKET_SECONDS;
+    if (context->role == SLUICE_TLS_CLIENT && options->sessions > 0)
+        return set_sessions(context, options->sessions);
     if (context->role == SLUICE_TLS_CLIENT || options->no_tickets) {
         SSL_CTX_set_options(context->ssl, SSL_OP_NO_TICKET);
         SSL_CTX_set_num_tickets(context->ssl, 0);
@@ -136,6 +152,8 @@ static int check_options(const sluice_tls_context_options *options) {
                      options->max_version == SLUICE_TLS_1_3) &&
                     (options->max_version == 0 || options->min_version <= options->max_version);
     if (!versions || options->role > SLUICE_TLS_CLIENT || options->verify > SLUICE_TLS_VERIFY_REQUIRED)
+        return -EINVAL;
+    if (options->sessions > SLUICE_TLS_SESSIONS_MAX || (options->sessions > 0 && options->role == SLUICE_TLS_SERVER))
         return -EINVAL;
     if (options->ticket_seconds > TICKET_SECONDS_MAX || options->rekey_records > REKEY_RECORDS ||
         (options->queue_limit > 0 && options->queue_limit < SLUICE_TLS_QUEUE_MIN))
@@ -215,6 +233,7 @@ void sluice_tls_context_unref(sluice_tls_context *context) {
     SSL_CTX_free(context->ssl);
     BIO_meth_free(context->method);
     tls_tickets_unref(context->tickets);
+    tls_sessions_free(context->sessions);
     free(context->pins);
     free(context->alpn);
     free(context->alpn_wire);

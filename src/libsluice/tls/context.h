@@ -11,6 +11,7 @@
 
 #include <sluice/tls.h>
 
+#include "tls/sessions.h"
 #include "tls/tickets.h"
 
 enum { TLS_ALPN_MAX = 16 }; /* protocols of a context */
@@ -36,7 +37,8 @@ struct sluice_tls_context {
     uint32_t rekey_records;
     SSL_CTX *ssl; /* every SSL is made of this one */
     BIO_METHOD *method;
-    tls_tickets *tickets; /* servers with tickets */
+    tls_tickets *tickets;   /* servers with tickets */
+    tls_sessions *sessions; /* clients that resume */
     struct tls_certificate *certificates;
     size_t count;
     uint8_t *pins;

@@ -9,6 +9,9 @@
 int tls_fail(sluice_tls *tls, int error, sluice_tls_detail detail, const char *reason) {
     if (tls->error)
         return tls->error;
+    /* The next connection begins anew, in case that it was the session. */
+    if (tls->state == SLUICE_TLS_HANDSHAKE && tls->context->sessions)
+        tls_sessions_drop(tls->context->sessions, &tls->session_key);
     tls->error = error;
     tls->detail = detail;
     tls->reason = reason;

@@ -1,7 +1,10 @@
 #include "tls/stage.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include <openssl/err.h>
 
@@ -97,6 +100,33 @@ static void disconnect_stage(sluice_tls *tls) {
     tls->retry = NULL;
 }
 
+/* The server's port, on which the session to resume depends. 0: it has none */
+static uint16_t port_of(const sluice_conn *conn) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {0};
+    socklen_t length = sizeof address;
+    if (getpeername(sluice_conn_fd(conn), &address.any, &length) < 0)
+        return 0;
+    return ntohs(address.any.sa_family == AF_INET    ? address.v4.sin_port
+                 : address.any.sa_family == AF_INET6 ? address.v6.sin6_port
+                                                     : 0);
+}
+
+/* A client resumes the session of an earlier connection. */
+static int resume(sluice_tls *tls, const char *name) {
+    if (!tls->context->sessions || !name)
+        return 0;
+    memcpy(tls->session_key.name, name, strlen(name) + 1); /* its length has been checked */
+    tls->session_key.port = port_of(tls->conn);
+    SSL_SESSION *session = tls_sessions_take(tls->context->sessions, &tls->session_key);
+    int result = session ? SSL_set_session(tls->ssl, session) : 1;
+    SSL_SESSION_free(session);
+    return result == 1 ? 0 : -ENOMEM;
+}
+
 static int make_ssl(sluice_tls *tls, const char *name) {
     tls->ssl = SSL_new(tls->context->ssl);
     BIO *bio = BIO_new(tls->context->method);
@@ -115,7 +145,8 @@ static int make_ssl(sluice_tls *tls, const char *name) {
         return 0;
     }
     SSL_set_connect_state(tls->ssl);
-    return tls_verify_name(tls->context, tls->ssl, name);
+    int error = tls_verify_name(tls->context, tls->ssl, name);
+    return error ? error : resume(tls, name);
 }
 
 /* A client's first message. */

@@ -56,9 +56,10 @@ struct sluice_tls {
     uint64_t data_records; /* received */
     size_t handshake_bytes;
     sluice_tls_stats stats;
-    const char *alpn;   /* the context's */
-    char *peer_name;    /* NULL: none */
-    char *peer_subject; /* likewise */
+    const char *alpn;                   /* the context's */
+    struct tls_session_key session_key; /* of a client that resumes; an empty name: none */
+    char *peer_name;                    /* NULL: none */
+    char *peer_subject;                 /* likewise */
     uint8_t peer_hash[SLUICE_TLS_HASH];
 };
 
