@@ -264,18 +264,22 @@ class Member:
 
 
 class Encoder(threading.Thread):
-    """Publishes a stream, now on this node and now on that; each time as another publisher."""
+    """Publishes a stream, each time as another publisher: now on this node and now on that, until it is over; or on one, until
+    all are gone."""
 
-    def __init__(self, chaos, name):
+    def __init__(self, chaos, name, member=None):
         super().__init__(daemon=True)
-        self.chaos, self.name, self.random = chaos, name, random.Random(chaos.random.random())
+        self.chaos, self.name, self.member, self.order = chaos, name, member, 0
+        self.random = random.Random(chaos.random.random())
 
     def run(self):
-        while not self.chaos.is_over.wait(self.random.uniform(0.1, 1)):
-            with contextlib.suppress(OSError), Marked(self.random.choice(self.chaos.members).daemon, self.name,
-                                                      next(self.chaos.numbers)) as source:
+        over = self.chaos.is_gone if self.member else self.chaos.is_over
+        while not over.wait(self.random.uniform(0.1, 1)):
+            member = self.member or self.random.choice(self.chaos.members)
+            self.order = next(self.chaos.numbers)
+            with contextlib.suppress(OSError), Marked(member.daemon, self.name, self.order) as source:
                 end = time.monotonic() + self.random.uniform(1, 12)
-                while time.monotonic() < end and not source.is_ended() and not self.chaos.is_over.wait(0.02):
+                while (self.member or time.monotonic() < end) and not source.is_ended() and not over.wait(0.02):
                     pass
 
 
@@ -421,25 +425,25 @@ class ChaosTest(Case):
                          sum(len(viewer.players) for viewer in viewers), len(viewers), mixed)
 
     def check_healed(self, viewers):
-        """One publisher for each stream: it comes to all players."""
+        """One encoder for each stream, which tries again as encoders do: it comes to all players."""
         for member in self.members:
             self.nodes.wait_node(member.name)
         begun = time.monotonic()
         for name, member in zip(self.STREAMS, self.members):
-            order = next(self.numbers)
-            source = Marked(member.daemon, name, order)
-            self.addCleanup(source.close)
+            encoder = Encoder(self, name, member)
+            encoder.start()
+            self.addCleanup(encoder.join)
             for viewer in viewers:
                 if viewer.name == name:
-                    self.wait_viewer(viewer, order, source)
+                    wait_until(lambda at=viewer, by=encoder: self.plays(at, by.order),
+                               lambda at=viewer, by=encoder: "publisher %d at %s; %s" % (
+                                   by.order, at.member.name, at.member.daemon.last_lines()))
         long_form.report("healed after %.1f s", time.monotonic() - begun)
 
-    def wait_viewer(self, viewer, order, source):
-        def plays():
-            frames = viewer.players[-1].frames[-20:] if viewer.players else []
-            return any(mark_of(frame)[0] == order for frame in frames)
-        wait_until(plays, lambda: "publisher %d (ended: %s) at %s; %s" % (
-            order, source.is_ended(), viewer.member.name, viewer.member.daemon.last_lines()))
+    @staticmethod
+    def plays(viewer, order):
+        frames = viewer.players[-1].frames[-20:] if viewer.players else []
+        return any(mark_of(frame)[0] == order for frame in frames)
 
 
 if __name__ == "__main__":
