@@ -317,8 +317,9 @@ void cluster_claim_try(struct cluster_node *node, struct cluster_stream *stream)
     struct cluster_wait *wait = choose(node, stream);
     if (!wait || stream->is_claiming || !cluster_node_can_claim(node))
         return;
-    if ((!is_dropped(node, stream) || !send_claim(node, stream, wait)) && wait->attempts == 0)
-        cluster_claim_decide(node, stream);
+    /* If too much is under way, it waits: this node's word could take what another one has. */
+    if (is_dropped(node, stream))
+        (void)send_claim(node, stream, wait);
 }
 
 void cluster_claim_tick(struct cluster_node *node, struct cluster_stream *stream) {
@@ -326,7 +327,7 @@ void cluster_claim_tick(struct cluster_node *node, struct cluster_stream *stream
         return;
     const struct cluster_wait *wait = TAILQ_FIRST(&stream->waits);
     uint64_t waited = node->now - wait->since;
-    if (cluster_node_can_claim(node)) {
+    if (cluster_node_can_claim(node) && (wait->attempts > 0 || waited < (uint64_t)2 * CLUSTER_LEASE_MS)) {
         if (node->now - stream->tried_at >= CLUSTER_RETRY_MS || wait->attempts == 0)
             cluster_claim_try(node, stream);
     } else if (waited >= (wait->attempts ? (uint64_t)2 * CLUSTER_LEASE_MS : (uint64_t)CLUSTER_FIRST_MS)) {

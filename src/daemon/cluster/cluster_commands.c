@@ -8,10 +8,16 @@ void cluster_commands_init(struct cluster_commands *commands) {
         commands->free[i] = (uint16_t)i;
 }
 
+static size_t most_for(enum cluster_purpose purpose) {
+    size_t most = CLUSTER_COMMANDS_MAX;
+    if (purpose == CLUSTER_FOR_CLAIM || purpose == CLUSTER_FOR_LOCATE)
+        most -= CLUSTER_COMMANDS_RESERVED;
+    return purpose == CLUSTER_FOR_LOCATE ? most - CLUSTER_COMMANDS_CLAIMS : most;
+}
+
 struct cluster_record *cluster_commands_add(struct cluster_commands *commands, enum cluster_purpose purpose,
                                             size_t count) {
-    bool is_question = purpose == CLUSTER_FOR_CLAIM || purpose == CLUSTER_FOR_LOCATE;
-    if (commands->count >= (size_t)(CLUSTER_COMMANDS_MAX - (is_question ? CLUSTER_COMMANDS_RESERVED : 0)))
+    if (commands->count >= most_for(purpose))
         return NULL;
     struct cluster_record *record = calloc(1, sizeof *record + count * sizeof record->items[0]);
     if (!record)

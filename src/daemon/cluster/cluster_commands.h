@@ -7,7 +7,10 @@
 #include "daemon/cluster/cluster_node.h"
 #include "daemon/cluster/cluster_streams.h"
 
-enum { CLUSTER_COMMANDS_RESERVED = 16 }; /* of CLUSTER_COMMANDS_MAX, not for claims and lookups */
+enum {
+    CLUSTER_COMMANDS_RESERVED = 16, /* of CLUSTER_COMMANDS_MAX, not for claims and lookups */
+    CLUSTER_COMMANDS_CLAIMS = 256,  /* of the others, not for lookups: players make these */
+};
 
 enum cluster_purpose {
     CLUSTER_FOR_RENEWAL,
