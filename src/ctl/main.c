@@ -27,6 +27,7 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "  kick player ID             Disconnect a player\n"
                            "  kick publisher ID          Disconnect a publisher; players wait for the next\n"
                            "  kick stream NAME           Disconnect a stream's publisher and all its players\n"
+                           "  unban NAME                 Let all hosts publish a stream again\n"
                            "  record NAME on|off|rule    Record a stream, do not record it, or follow the\n"
                            "                             rules again\n"
                            "  pull URL NAME              Fetch a stream; with - the URL is read from\n"
@@ -411,6 +412,9 @@ static int run(const struct command_line *line) {
     const char *command = line->word_count > 0 ? line->words[0] : "status";
     if (strcmp(command, "kick") == 0)
         return run_kick(line);
+    if (strcmp(command, "unban") == 0)
+        return line->word_count == 2 ? run_named(line, "DELETE", "bans", line->words[1], "")
+                                     : wrong("unban: expected a stream's name");
     if (strcmp(command, "record") == 0)
         return run_record(line);
     if (strcmp(command, "pull") == 0)

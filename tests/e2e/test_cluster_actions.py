@@ -1,4 +1,4 @@
-"""A cluster: upgrades, and TLS between nodes."""
+"""A cluster: kicks and bans of operators, upgrades, and TLS between nodes."""
 
 import contextlib
 import tempfile
@@ -22,6 +22,81 @@ class ClusterCase(unittest.TestCase):
 
     def cluster(self, *options):
         return self.stack.enter_context(Cluster(*options))
+
+
+class KickTest(ClusterCase):
+    """As for one node, see test_admin.py: here they are asked for on another node than the publisher's."""
+
+    def start(self, *names, options=()):
+        nodes = self.cluster(*options)
+        return nodes, [nodes.add(name) for name in names]
+
+    def delete(self, node, path):
+        return node.admin("DELETE", "/api/v1/" + path)[0]
+
+    def refused(self, node, source="127.0.0.1"):
+        """Whether a publisher from there is banned."""
+        with node.connect(source=source) as peer:
+            peer.sendall(b"POST /%s.flv HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" % NAME.encode())
+            peer.settimeout(0.5)
+            try:
+                status, _, body = harness.read_head(peer)
+            except TimeoutError:
+                return False
+            return (status, (body + harness.read_to_end(peer)).decode().strip()) == (403, "banned")
+
+    def test_kick_and_ban(self):
+        """A stream with its players, wherever they are; the host is banned on all nodes, also on one that joins."""
+        nodes, (a, b, c) = self.start("a", "b", "c")
+        first = self.stack.enter_context(Marked(a, NAME, 1))
+        nodes.wait_owner(NAME, "a")
+        players = [self.stack.enter_context(Player(node, NAME)) for node in (a, b, c)]
+        for player in players:
+            wait_order(player, 1)
+        self.assertEqual(self.delete(c, "streams/%s?ban=600" % NAME), 204)
+        first.check_ended(self, 403, "kicked")
+        for player in players:
+            player.wait_end()
+        a.wait_log("publisher kicked", stream=NAME, ban_ms="600000")
+        for node in (a, b, c, nodes.add("d")):
+            wait_until(lambda node=node: self.refused(node), "a ban on each node")
+        self.assertFalse(self.refused(b, "127.0.0.2"))
+        # Lifted on one, for all.
+        self.assertEqual(self.delete(b, "bans/" + NAME), 204)
+        for node in nodes.nodes:
+            wait_until(lambda node=node: not self.refused(node), "no ban on any node")
+
+    def test_publisher_of_another_node(self):
+        """By the id of what this node fetches: its players wait for the next one."""
+        nodes, (a, b) = self.start("a", "b")
+        first = self.stack.enter_context(Marked(a, NAME, 1))
+        player = self.stack.enter_context(Player(b, NAME))
+        wait_order(player, 1)
+        self.assertEqual(self.delete(b, "publishers/%d?ban=2" % b.stream(NAME)["publisher"]["id"]), 204)
+        first.check_ended(self, 403, "kicked")
+        wait_until(lambda: not self.refused(b), "the end of the ban")
+        self.stack.enter_context(Marked(b, NAME, 2))
+        wait_order(player, 2)
+        check_whole(self, player, [1, 2])
+
+    def test_players_are_of_one_node(self):
+        """By id; a name that no node has is none of an error. Without the engine a kick is this node's alone."""
+        nodes, (a, b) = self.start("a", "b")
+        self.stack.enter_context(Marked(a, NAME, 1))
+        here, there = (self.stack.enter_context(Player(node, NAME)) for node in (a, b))
+        wait_order(here, 1)
+        wait_order(there, 1)
+        self.assertEqual(self.delete(b, "players/%d" % next(
+            player["id"] for player in b.api()["players"] if player["stream"] == NAME)), 204)
+        there.wait_end()
+        self.assertFalse(here.finished)
+        self.assertEqual(self.delete(b, "streams/live/none"), 204)
+        self.assertEqual(self.delete(b, "players/1"), 404)
+        nodes.engine.stop()
+        b.wait_log("cluster engine lost")
+        self.delete(b, "streams/" + NAME)
+        b.wait_log("cluster not told", stream=NAME)
+        self.assertFalse(here.finished)
 
 
 class UpgradeTest(ClusterCase):

@@ -1,5 +1,6 @@
 #include "support/cluster_engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,8 @@ void cluster_engine_set_time(struct cluster_engine *engine, uint64_t now_us) {
     for (size_t i = 0; i < engine->stream_count; i++)
         if (engine->streams[i].is_there && engine->streams[i].ends_us <= now_us)
             engine->streams[i] = (struct cluster_engine_stream){0};
+    if (engine->bans_end_us <= now_us)
+        engine->ban_count = 0;
 }
 
 static struct cluster_engine_node *node_of(struct cluster_engine *engine, const char *name) {
@@ -260,6 +263,65 @@ static void leave(struct cluster_engine *engine, const struct cluster_command *c
     publish(&event, user);
 }
 
+static void remove_ban(struct cluster_engine *engine, size_t at) {
+    engine->ban_count--;
+    memmove(&engine->bans[at], &engine->bans[at + 1], (engine->ban_count - at) * sizeof engine->bans[0]);
+}
+
+/* As the engine sorts members whose ends are the same. */
+static int compare_bans(const void *a, const void *b) {
+    const struct cluster_engine_ban *one = a, *other = b;
+    char texts[2][STREAM_NAME + 2];
+    if (one->until_ms != other->until_ms)
+        return one->until_ms < other->until_ms ? -1 : 1;
+    snprintf(texts[0], sizeof texts[0], "%s ", one->ban.stream);
+    snprintf(texts[1], sizeof texts[1], "%s ", other->ban.stream);
+    int order = strcmp(texts[0], texts[1]);
+    return order ? order : memcmp(&one->ban.host, &other->ban.host, sizeof one->ban.host);
+}
+
+static void ban(struct cluster_engine *engine, const struct cluster_command *command, cluster_engine_publish *publish,
+                void *user) {
+    const struct cluster_event *asked = command->event;
+    const bool lifts = asked->verb == CLUSTER_EVENT_UNBAN;
+    const uint64_t now_ms = engine->now_us / 1000;
+    struct cluster_event event = {.verb = asked->verb, .location.incarnation = command->incarnation};
+    for (size_t i = engine->ban_count; i-- > 0;) {
+        const struct cluster_engine_ban *one = &engine->bans[i];
+        bool is_same = strcmp(one->ban.stream, asked->stream) == 0 &&
+                       (lifts || memcmp(&one->ban.host, &asked->host, sizeof asked->host) == 0);
+        if (one->until_ms <= now_ms || is_same)
+            remove_ban(engine, i);
+    }
+    strcpy(event.stream, asked->stream);
+    strcpy(event.location.node, command->node);
+    if (!lifts) {
+        if (engine->ban_count == CLUSTER_BANS)
+            remove_ban(engine, 0);
+        struct cluster_engine_ban *added = &engine->bans[engine->ban_count++];
+        *added = (struct cluster_engine_ban){.until_ms = now_ms + asked->ms};
+        strcpy(added->ban.stream, asked->stream);
+        added->ban.host = event.host = asked->host;
+        event.ms = asked->ms;
+        qsort(engine->bans, engine->ban_count, sizeof engine->bans[0], compare_bans);
+        engine->bans_end_us = engine->now_us + CLUSTER_BAN_MS * 1000;
+    }
+    publish(&event, user);
+}
+
+static void list_bans(const struct cluster_engine *engine, struct cluster_reply *reply) {
+    const uint64_t now_ms = engine->now_us / 1000;
+    reply->bans = calloc(CLUSTER_BANS, sizeof *reply->bans);
+    for (size_t i = 0; i < engine->ban_count; i++) {
+        const struct cluster_engine_ban *one = &engine->bans[i];
+        if (one->until_ms <= now_ms)
+            continue;
+        struct cluster_ban *listed = &reply->bans[reply->ban_count++];
+        *listed = one->ban;
+        listed->ms = one->until_ms - now_ms < CLUSTER_BAN_MS ? one->until_ms - now_ms : CLUSTER_BAN_MS;
+    }
+}
+
 void cluster_engine_run(struct cluster_engine *engine, const struct cluster_command *command,
                         struct cluster_reply *ret_reply, cluster_engine_publish *publish, void *user) {
     struct cluster_reply reply = {0};
@@ -285,6 +347,12 @@ void cluster_engine_run(struct cluster_engine *engine, const struct cluster_comm
         break;
     case CLUSTER_NOTIFY:
         publish(command->event, user);
+        break;
+    case CLUSTER_BAN:
+        ban(engine, command, publish, user);
+        break;
+    case CLUSTER_LIST_BANS:
+        list_bans(engine, &reply);
         break;
     case CLUSTER_VERBS:
         break;

@@ -25,6 +25,11 @@ struct cluster_engine_stream {
     uint64_t ends_us;
 };
 
+struct cluster_engine_ban {
+    struct cluster_ban ban;
+    uint64_t until_ms;
+};
+
 /* May be copied: that is a snapshot. All zero at the beginning. */
 struct cluster_engine {
     uint64_t now_us;
@@ -32,6 +37,9 @@ struct cluster_engine {
     size_t node_count;
     struct cluster_engine_stream streams[CLUSTER_ENGINE_STREAMS];
     size_t stream_count;
+    struct cluster_engine_ban bans[CLUSTER_BANS]; /* the first to end first */
+    size_t ban_count;
+    uint64_t bans_end_us; /* of all of them */
 };
 
 typedef void cluster_engine_publish(const struct cluster_event *event, void *user);

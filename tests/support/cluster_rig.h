@@ -201,6 +201,10 @@ static inline void rig_answer(struct rig_node *node, struct cluster_job *job) {
     case CLUSTER_FIND_NODE:
         rig_find(node, job);
         break;
+    case CLUSTER_TELL_KICK:
+    case CLUSTER_TELL_BAN:
+    case CLUSTER_TELL_UNBAN:
+        break;
     }
     sluice_loop_post_call(job->loop, &job->call, rig_done, job);
 }

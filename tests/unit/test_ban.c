@@ -23,6 +23,7 @@ static void an_ipv6_network_is_one_host(void **state) {
         {"192.0.2.1:1", "192.0.2.2:1", false},
         {"[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.1]:2", true},
         {"[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.2]:1", false},
+        {"[::ffff:192.0.2.1]:1", "192.0.2.1:2", true},
         {"[::1]:1", "127.0.0.1:1", false},
         {"unknown", "unknown", true},
     };
@@ -51,10 +52,27 @@ static void a_network_takes_one_place(void **state) {
     bans_clear(&bans);
 }
 
+/* Of one stream, whatever the host. */
+static void bans_are_lifted(void **state) {
+    (void)state;
+    struct bans bans = {0};
+    assert_false(bans_lift(&bans, "live/a", 0));
+    assert_int_equal(bans_add(&bans, "live/a", "192.0.2.1:1", 0, 1000), 0);
+    assert_int_equal(bans_add(&bans, "live/b", "192.0.2.1:1", 0, 1000), 0);
+    assert_int_equal(bans_add(&bans, "live/a", "192.0.2.2:1", 0, 1000), 0);
+    assert_true(bans_lift(&bans, "live/a", 999));
+    assert_false(bans_hold(&bans, "live/a", "192.0.2.1:1", 999));
+    assert_false(bans_hold(&bans, "live/a", "192.0.2.2:1", 999));
+    assert_true(bans_hold(&bans, "live/b", "192.0.2.1:1", 999));
+    assert_false(bans_lift(&bans, "live/b", 1000));
+    bans_clear(&bans);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_ipv6_network_is_one_host),
         cmocka_unit_test(a_network_takes_one_place),
+        cmocka_unit_test(bans_are_lifted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

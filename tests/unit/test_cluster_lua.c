@@ -255,6 +255,8 @@ static void pass(struct both *both) {
         if (!has_lease)
             ASK(both->client, "DEL", key);
     }
+    if (both->engine.ban_count == 0)
+        ASK(both->client, "DEL", "test:P:bans");
     for (unsigned i = 0; i < STREAMS; i++) {
         char name[16];
         snprintf(name, sizeof name, "live/s%u", i);
@@ -307,6 +309,15 @@ static void assert_same_nodes(struct cluster_reply *one, struct cluster_reply *o
     }
 }
 
+static void assert_same_bans(const struct cluster_reply *one, const struct cluster_reply *other) {
+    assert_int_equal(one->ban_count, other->ban_count);
+    for (size_t i = 0; i < one->ban_count; i++) {
+        assert_string_equal(one->bans[i].stream, other->bans[i].stream);
+        assert_memory_equal(&one->bans[i].host, &other->bans[i].host, sizeof one->bans[i].host);
+        assert_int_equal(one->bans[i].ms, other->bans[i].ms);
+    }
+}
+
 static void assert_same_events(const struct both *both) {
     const struct client *client = both->client;
     assert_int_equal(client->event_count, both->event_count);
@@ -332,6 +343,7 @@ static void run_both(struct both *both, const struct cluster_command *command, s
     assert_int_equal(reply.last_beat, ret_reply->last_beat);
     assert_same_items(&reply, ret_reply);
     assert_same_nodes(&reply, ret_reply);
+    assert_same_bans(&reply, ret_reply);
     assert_same_events(both);
     cluster_reply_clear(&reply);
 }
@@ -361,9 +373,9 @@ static void choose_items(struct both *both, unsigned node, struct cluster_item *
 }
 
 static void one_command(struct both *both) {
-    static const enum cluster_verb verbs[] = {CLUSTER_RENEW, CLUSTER_RENEW, CLUSTER_TAKE,  CLUSTER_TAKE,
-                                              CLUSTER_TAKE,  CLUSTER_DROP,  CLUSTER_FIND,  CLUSTER_LIST,
-                                              CLUSTER_LEAVE, CLUSTER_TAKE,  CLUSTER_RENEW, CLUSTER_DROP};
+    static const enum cluster_verb verbs[] = {
+        CLUSTER_RENEW, CLUSTER_RENEW, CLUSTER_TAKE, CLUSTER_TAKE,  CLUSTER_TAKE, CLUSTER_DROP,     CLUSTER_FIND,
+        CLUSTER_LIST,  CLUSTER_LEAVE, CLUSTER_TAKE, CLUSTER_RENEW, CLUSTER_DROP, CLUSTER_LIST_BANS};
     char name[16], address[32], names[CLUSTER_BATCH][16];
     struct cluster_item items[CLUSTER_BATCH];
     struct cluster_reply reply = {0};
@@ -424,6 +436,57 @@ static void test_model(void **state) {
             if (draw(3) == 0)
                 pass(both);
         }
+    }
+    free(both);
+}
+
+/* One host less, or more, is banned from a stream. */
+static void change_bans(struct both *both, const char *node, const char *stream, unsigned host, uint64_t ms) {
+    struct cluster_event event = {.host.bytes = {[14] = (uint8_t)(host >> 8), [15] = (uint8_t)host}, .ms = ms};
+    struct cluster_reply reply = {0};
+    event.verb = ms ? CLUSTER_EVENT_BAN : CLUSTER_EVENT_UNBAN;
+    strcpy(event.stream, stream);
+    run_both(both, &(struct cluster_command){.verb = CLUSTER_BAN, .node = node, .incarnation = 7, .event = &event},
+             &reply);
+    cluster_reply_clear(&reply);
+}
+
+static size_t count_bans(struct both *both, const char *stream) {
+    struct cluster_reply reply = {0};
+    size_t count = 0;
+    run_both(both, &(struct cluster_command){.verb = CLUSTER_LIST_BANS, .node = "n1"}, &reply);
+    for (size_t i = 0; i < reply.ban_count; i++)
+        count += strcmp(reply.bans[i].stream, stream) == 0;
+    cluster_reply_clear(&reply);
+    return count;
+}
+
+/* As many as there may be, and one more; by chance; lifted; all that are over go. */
+static void test_bans(void **state) {
+    struct both *both = calloc(1, sizeof *both);
+    assert_non_null(both);
+    both->client = *state;
+    both->engine.now_us = UINT64_C(1764150000000000);
+    pass(both);
+    chance = 5;
+    change_bans(both, "n1", "live/first", 1, 60000);
+    for (unsigned i = 1; i < CLUSTER_BANS; i++)
+        change_bans(both, "n1", "live/a", i, 61000 + draw(50));
+    assert_int_equal(count_bans(both, "live/first"), 1);
+    change_bans(both, "n2", "live/a", 1, CLUSTER_BAN_MS);
+    assert_int_equal(count_bans(both, "live/first"), 1);
+    change_bans(both, "n2", "live/late", 1, 1);
+    assert_int_equal(count_bans(both, "live/first"), 0);
+    assert_int_equal(count_bans(both, "live/a"), CLUSTER_BANS - 1);
+    assert_int_equal(count_bans(both, "live/late"), 1);
+    change_bans(both, "n2", "live/a", 0, 0);
+    assert_int_equal(count_bans(both, "live/a"), 0);
+    for (size_t i = 0; i < COMMANDS / 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "live/s%" PRIu64, draw(STREAMS));
+        change_bans(both, "n1", name, (unsigned)draw(HOSTS * 256), draw(8) ? 1 + draw(5000000) : 0);
+        count_bans(both, name);
+        pass(both);
     }
     free(both);
 }
@@ -513,10 +576,13 @@ static void test_rights(void **state) {
     struct cluster_item item = {.stream = "live/a"};
     struct cluster_command command = {
         .verb = CLUSTER_RENEW, .node = "n1", .address = "h:1", .beat = 1, .items = &item, .count = 1};
+    struct cluster_event event = {.verb = CLUSTER_EVENT_BAN, .stream = "live/a", .ms = 60000};
     ASK(client, "ACL", "SETUSER", "sluice", "on", ">secret", "-@all", "+hello", "+auth", "+evalsha", "+script|load",
         "+subscribe", "+publish", "+get", "+set", "+del", "+hmget");
     ASK(client, "ACL", "SETUSER", "sluice", "+hset", "+hdel", "+pexpire", "+sadd", "+srem", "+scard", "+sismember",
         "+sscan", "+time", "~test:P:*", "&test:P:events");
+    ASK(client, "ACL", "SETUSER", "sluice", "+zadd", "+zcard", "+zpopmin", "+zrange", "+zrem", "+zremrangebyscore",
+        "+zscore");
     assert_int_equal(ASK(client, "AUTH", "sluice", "secret")->value.type, SLUICE_RESP_SIMPLE);
     load(client);
     subscribe(client);
@@ -527,6 +593,19 @@ static void test_rights(void **state) {
         run(client, &command, &reply);
         cluster_reply_clear(&reply);
     }
+    command.event = &event;
+    for (unsigned i = 0; i < CLUSTER_BANS + 2; i++) {
+        command.verb = i <= CLUSTER_BANS ? CLUSTER_BAN : CLUSTER_LIST_BANS;
+        client->event_count = 0;
+        event.host.bytes[0] = (uint8_t)i;
+        event.host.bytes[1] = (uint8_t)(i >> 8);
+        run(client, &command, &reply);
+    }
+    assert_int_equal(reply.ban_count, CLUSTER_BANS);
+    cluster_reply_clear(&reply);
+    event.verb = CLUSTER_EVENT_UNBAN;
+    command.verb = CLUSTER_BAN;
+    run(client, &command, &reply);
     ASK(client, "AUTH", "default", "");
 }
 
@@ -569,24 +648,39 @@ static void test_told(void **state) {
     struct cluster_reply reply = {0};
     struct cluster_event kick = {
         .verb = CLUSTER_EVENT_KICK, .stream = "live/a", .location = {.node = "n1", .incarnation = 0xabc}, .ms = 60000};
+    struct cluster_event unban = {
+        .verb = CLUSTER_EVENT_UNBAN, .stream = "live/a", .location = {.node = "n1", .incarnation = 0xabc}};
     struct cluster_event ban = {.verb = CLUSTER_EVENT_BAN,
                                 .stream = "live/a",
                                 .location = {.node = "n1", .incarnation = UINT64_MAX},
                                 .host.bytes = {0xfd, 1, [15] = 0xff},
-                                .ms = UINT32_MAX};
+                                .ms = CLUSTER_BAN_MS};
+    struct cluster_command command = {.verb = CLUSTER_BAN, .node = "n1"};
     subscribe(client);
     client->event_count = 0;
     run(client, &(struct cluster_command){.verb = CLUSTER_NOTIFY, .event = &kick}, &reply);
-    run(client, &(struct cluster_command){.verb = CLUSTER_NOTIFY, .event = &ban}, &reply);
+    command.incarnation = ban.location.incarnation;
+    command.event = &ban;
+    run(client, &command, &reply);
+    int64_t left = lifetime(client, "test:P:bans");
+    assert_true(left > 86000000 && left <= 86400000);
+    command.incarnation = unban.location.incarnation;
+    command.event = &unban;
+    run(client, &command, &reply);
     ASK(client, "PING");
-    assert_int_equal(client->event_count, 2);
+    assert_int_equal(client->event_count, 3);
     assert_memory_equal(&client->events[0], &kick, sizeof kick);
     assert_memory_equal(&client->events[1], &ban, sizeof ban);
+    assert_memory_equal(&client->events[2], &unban, sizeof unban);
+    ban.ms = CLUSTER_BAN_MS + 1;
+    command.event = &ban;
+    assert_int_equal(try_run(client, &command, &reply), -EINVAL);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_model, set_up_fixed, tear_down),
+        cmocka_unit_test_setup_teardown(test_bans, set_up_fixed, tear_down),
         cmocka_unit_test_setup_teardown(test_lifetimes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_scripts_are_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errors, set_up, tear_down),

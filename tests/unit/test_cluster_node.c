@@ -1046,6 +1046,45 @@ static void tells_others(void **state) {
     assert_int_equal(b->told.ms, 60);
 }
 
+/* Bans come to those that join, and come back with each connection. What the engine does not answer
+ * is asked again. */
+static void bans_are_kept_for_those_that_join(void **state) {
+    struct rig *rig = *state;
+    struct member *a = join(rig, "a");
+    struct cluster_event event = {.verb = CLUSTER_EVENT_BAN, .stream = "live/x", .host.bytes = {1}, .ms = 60000};
+    assert_true(cluster_node_tell(a->node, &event));
+    run(rig);
+    assert_int_equal(a->told_count, 0);
+    pass(rig, 20000);
+    struct member *b = join(rig, "b");
+    assert_int_equal(b->told_count, 1);
+    assert_int_equal(b->told.verb, CLUSTER_EVENT_BAN);
+    assert_string_equal(b->told.stream, "live/x");
+    assert_memory_equal(&b->told.host, &event.host, sizeof event.host);
+    assert_in_range(b->told.ms, 38000, 40000);
+    disconnect_member(b);
+    b->error = -EACCES;
+    connect_member(b);
+    pass(rig, 2000);
+    assert_int_equal(b->told_count, 1);
+    b->error = 0;
+    pass(rig, 2 * CLUSTER_RENEW_MS);
+    assert_int_equal(b->told_count, 2);
+    pass(rig, 10000);
+    assert_int_equal(b->told_count, 2);
+    struct cluster_job *job = make_job(rig, CLUSTER_TELL_UNBAN, "live/x");
+    cluster_node_ask(a->node, job, rig->now);
+    ASSERT_ANSWER(rig, job, 0);
+    run(rig);
+    assert_int_equal(b->told.verb, CLUSTER_EVENT_UNBAN);
+    struct member *c = join(rig, "c");
+    assert_int_equal(c->told_count, 0);
+    disconnect_member(a);
+    job = make_job(rig, CLUSTER_TELL_KICK, "live/x");
+    cluster_node_ask(a->node, job, rig->now);
+    ASSERT_ANSWER(rig, job, -EHOSTDOWN);
+}
+
 static void add_name(const struct cluster_peer *peer, void *user) {
     char *names = user;
     strcat(names, peer->name);
@@ -1135,6 +1174,7 @@ int main(void) {
         TEST(foreign_replies),
         TEST(leaves),
         TEST(tells_others),
+        TEST(bans_are_kept_for_those_that_join),
         TEST(shows_nodes_and_streams),
         TEST(open_questions_are_abandoned),
     };

@@ -392,8 +392,13 @@ static void test_events(void **state) {
     assert_int_equal(event.verb, CLUSTER_EVENT_ASK);
     assert_int_equal(parse("leave n1 " INCARNATION, &event), 0);
     assert_int_equal(event.verb, CLUSTER_EVENT_LEAVE);
-    assert_int_equal(parse("kick live/a n1 " INCARNATION " 0", &event), 0);
+    assert_int_equal(parse("kick live/a n1 " INCARNATION " 86400000 stream", &event), 0);
     assert_int_equal(event.verb, CLUSTER_EVENT_KICK);
+    assert_true(event.is_whole);
+    assert_int_equal(parse("kick live/a n1 " INCARNATION " 0 publisher", &event), 0);
+    assert_false(event.is_whole);
+    assert_int_equal(parse("unban live/a n1 " INCARNATION, &event), 0);
+    assert_int_equal(event.verb, CLUSTER_EVENT_UNBAN);
     assert_int_equal(parse("ban live/a n1 " INCARNATION " 00000000000000000000ffff7f000001 60000", &event), 0);
     assert_int_equal(event.verb, CLUSTER_EVENT_BAN);
     assert_int_equal(event.ms, 60000);
@@ -426,10 +431,17 @@ static void test_events_bad(void **state) {
         "claim live/a n1 " INCARNATION " 9007199254740992 http h:1",
         "release live/a n1 " INCARNATION,
         "release live/a n1 " INCARNATION " 7 8",
-        "kick live/a n1 " INCARNATION " 4294967296",
+        "kick live/a n1 " INCARNATION " 86400001 stream",
+        "kick live/a n1 " INCARNATION " 0",
+        "kick live/a n1 " INCARNATION " 0 streams",
+        "kick live/a n1 " INCARNATION " 0 stream x",
+        "unban live/a n1 " INCARNATION " 0",
+        "unban live/a n1",
         "ban live/a n1 " INCARNATION " 00000000000000000000ffff7f00000 60000",
         "ban live/a n1 " INCARNATION " 00000000000000000000ffff7f00000x 60000",
         "ban live/a n1 " INCARNATION " 00000000000000000000ffff7f000001",
+        "ban live/a n1 " INCARNATION " 00000000000000000000ffff7f000001 0",
+        "ban live/a n1 " INCARNATION " 00000000000000000000ffff7f000001 86400001",
     };
     struct cluster_event event;
     char text[CLUSTER_EVENT_TEXT + 1];
@@ -454,7 +466,7 @@ static void test_format(void **state) {
     assert_int_equal(cluster_event_format(&event, text), 0);
     assert_int_equal(parse(text, &parsed), 0);
     assert_memory_equal(&event, &parsed, sizeof event);
-    event.ms = UINT64_C(1) << 32;
+    event.ms = CLUSTER_BAN_MS + 1;
     assert_int_equal(cluster_event_format(&event, text), -EINVAL);
     event = (struct cluster_event){
         .verb = CLUSTER_EVENT_KICK, .stream = "a b", .location = {.node = "n", .incarnation = 5}};
@@ -462,6 +474,42 @@ static void test_format(void **state) {
     event = (struct cluster_event){
         .verb = CLUSTER_EVENT_CLAIM, .stream = "a", .location = {.node = "n", .incarnation = 5}};
     assert_int_equal(cluster_event_format(&event, text), -EINVAL);
+}
+
+/* As many bans as there may be, and none that is not valid. */
+static void test_bans(void **state) {
+    static const char *const bad[] = {
+        "*1\r\n$1\r\na\r\n",
+        "*2\r\n$6\r\nlive/a\r\n$1\r\n1\r\n",
+        "*2\r\n$38\r\nlive/a00000000000000000000ffff7f000001\r\n$1\r\n1\r\n",
+        "*2\r\n$39\r\nlive// 00000000000000000000ffff7f000001\r\n$1\r\n1\r\n",
+        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f00000x\r\n$1\r\n1\r\n",
+        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$1\r\n0\r\n",
+        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$8\r\n86400001\r\n",
+        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n:1\r\n",
+    };
+    const char one[] = "$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$8\r\n86400000\r\n";
+    struct cluster_reply reply = {0};
+    (void)state;
+    for (size_t count = CLUSTER_BANS; count <= CLUSTER_BANS + 1; count++) {
+        char *text = malloc(32 + count * sizeof one), *end = text + sprintf(text, "*%zu\r\n", 2 * count);
+        assert_non_null(text);
+        for (size_t i = 0; i < count; i++)
+            end = stpcpy(end, one);
+        if (count > CLUSTER_BANS) {
+            assert_bad(CLUSTER_LIST_BANS, 0, text);
+        } else {
+            assert_int_equal(read_text(CLUSTER_LIST_BANS, 0, text, &reply), 0);
+            assert_int_equal(reply.ban_count, CLUSTER_BANS);
+            assert_string_equal(reply.bans[7].stream, "live/a");
+            assert_int_equal(reply.bans[7].ms, CLUSTER_BAN_MS);
+            assert_int_equal(reply.bans[7].host.bytes[12], 127);
+            cluster_reply_clear(&reply);
+        }
+        free(text);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_bad(CLUSTER_LIST_BANS, 0, bad[i]);
 }
 
 static void test_prefix(void **state) {
@@ -561,7 +609,7 @@ int main(void) {
         cmocka_unit_test(test_list_bound), cmocka_unit_test(test_counts),    cmocka_unit_test(test_errors),
         cmocka_unit_test(test_pushes),     cmocka_unit_test(test_events),    cmocka_unit_test(test_events_bad),
         cmocka_unit_test(test_format),     cmocka_unit_test(test_prefix),    cmocka_unit_test(test_write),
-        cmocka_unit_test(test_load_bad),
+        cmocka_unit_test(test_load_bad),   cmocka_unit_test(test_bans),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -55,6 +55,19 @@ bool bans_hold(struct bans *bans, const char *stream, const char *peer, uint64_t
     return find(bans, stream, host) != NULL;
 }
 
+bool bans_lift(struct bans *bans, const char *stream, uint64_t now) {
+    size_t before;
+    forget_ended(bans, now);
+    before = bans->count;
+    for (size_t i = 0; i < bans->count;) {
+        if (strcmp(bans->list[i].stream, stream) == 0)
+            bans->list[i] = bans->list[--bans->count];
+        else
+            i++;
+    }
+    return bans->count < before;
+}
+
 void bans_clear(struct bans *bans) {
     free(bans->list);
     *bans = (struct bans){0};

@@ -33,6 +33,9 @@ int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t n
 /* Whether the peer may not publish the stream now. */
 bool bans_hold(struct bans *bans, const char *stream, const char *peer, uint64_t now);
 
+/* All hosts may publish the stream again. Whether there was a ban. */
+bool bans_lift(struct bans *bans, const char *stream, uint64_t now);
+
 void bans_clear(struct bans *bans);
 
 #endif

@@ -116,7 +116,9 @@ void address_host(const char *text, char ret_host[ADDRESS_TEXT]) {
     if (*text != '[' || address_parse(text, strlen(text), &address) < 0)
         return;
     const struct cidr_address whole = cidr_address(&address), host = cidr_host(&whole);
-    if (inet_ntop(AF_INET6, host.bytes, network, sizeof network))
+    if (cidr_is_v4(&host) && inet_ntop(AF_INET, host.bytes + 12, network, sizeof network))
+        snprintf(ret_host, ADDRESS_TEXT, "%s", network);
+    else if (inet_ntop(AF_INET6, host.bytes, network, sizeof network))
         snprintf(ret_host, ADDRESS_TEXT, "[%s]", network);
 }
 

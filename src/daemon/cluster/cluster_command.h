@@ -22,18 +22,23 @@ enum {
     CLUSTER_BATCH = 64,         /* streams in one command */
     CLUSTER_NODES_PAGE = 256,   /* nodes that the engine is asked for at once; about so many come */
     CLUSTER_NODES_REPLY = 1024, /* nodes in one reply, at most */
+    CLUSTER_BANS = 256,         /* that the engine keeps; the one that ends first makes room */
 };
+
+#define CLUSTER_BAN_MS UINT64_C(86400000) /* of a ban, at most */
 
 #define CLUSTER_EPOCH_MAX ((UINT64_C(1) << 53) - 1) /* the engine's scripts count in doubles */
 
 enum cluster_verb {
-    CLUSTER_RENEW,  /* sets or renews the lease: node, incarnation, beat, load */
-    CLUSTER_TAKE,   /* claims and asserts streams: items */
-    CLUSTER_DROP,   /* releases them: items */
-    CLUSTER_FIND,   /* locates them: items */
-    CLUSTER_LIST,   /* a part of the nodes: cursor */
-    CLUSTER_LEAVE,  /* ends the lease */
-    CLUSTER_NOTIFY, /* publishes an event */
+    CLUSTER_RENEW,     /* sets or renews the lease: node, incarnation, beat, load */
+    CLUSTER_TAKE,      /* claims and asserts streams: items */
+    CLUSTER_DROP,      /* releases them: items */
+    CLUSTER_FIND,      /* locates them: items */
+    CLUSTER_LIST,      /* a part of the nodes: cursor */
+    CLUSTER_LEAVE,     /* ends the lease */
+    CLUSTER_NOTIFY,    /* publishes an event: a kick */
+    CLUSTER_BAN,       /* keeps or lifts bans, and publishes the event: a ban, or the end of bans */
+    CLUSTER_LIST_BANS, /* bans that are in force */
     CLUSTER_VERBS,
 };
 
@@ -75,9 +80,10 @@ enum cluster_event_verb {
      * incarnation, epoch */
     CLUSTER_EVENT_ASK,
     /* an operator ends the stream's publisher, wherever it is: stream; ms: and its host is banned
-     * for so long; node: that reports it */
+     * for so long; is_whole: all of its players, too; node: that reports it */
     CLUSTER_EVENT_KICK,
-    CLUSTER_EVENT_BAN, /* the host may not publish the stream: stream, host, ms, node */
+    CLUSTER_EVENT_BAN,   /* the host may not publish the stream: stream, host, ms, node */
+    CLUSTER_EVENT_UNBAN, /* all hosts may publish it again: stream, node */
     CLUSTER_EVENTS,
 };
 
@@ -86,7 +92,8 @@ struct cluster_event {
     char stream[STREAM_NAME + 1];
     struct cluster_location location; /* node, and what else the verb has */
     struct cidr_address host;
-    uint64_t ms;
+    uint64_t ms; /* at most CLUSTER_BAN_MS */
+    bool is_whole;
 };
 
 /* To the engine. */
@@ -104,7 +111,7 @@ struct cluster_command {
     const struct cluster_item *items;
     size_t count;
     uint64_t cursor; /* CLUSTER_LIST: 0, or of the last reply */
-    /* CLUSTER_NOTIFY */
+    /* CLUSTER_NOTIFY, CLUSTER_BAN */
     const struct cluster_event *event;
 };
 
@@ -130,6 +137,12 @@ struct cluster_node_reply {
     struct cluster_load load;
 };
 
+struct cluster_ban {
+    char stream[STREAM_NAME + 1];
+    struct cidr_address host;
+    uint64_t ms; /* left */
+};
+
 enum cluster_lease {
     CLUSTER_LEASE_OURS,    /* set, or it is there */
     CLUSTER_LEASE_NONE,    /* nothing was done: the node has none */
@@ -149,7 +162,9 @@ struct cluster_reply {
     size_t count;
     struct cluster_node_reply *nodes; /* CLUSTER_LIST */
     size_t node_count;
-    uint64_t cursor; /* CLUSTER_LIST: of the next part; 0: this is the last one */
+    uint64_t cursor;          /* CLUSTER_LIST: of the next part; 0: this is the last one */
+    struct cluster_ban *bans; /* CLUSTER_LIST_BANS */
+    size_t ban_count;
 };
 
 #endif

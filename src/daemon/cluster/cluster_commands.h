@@ -22,6 +22,7 @@ enum cluster_purpose {
     CLUSTER_FOR_LIST,
     CLUSTER_FOR_LEAVE,
     CLUSTER_FOR_EVENT,
+    CLUSTER_FOR_BANS,
     CLUSTER_PURPOSES,
 };
 

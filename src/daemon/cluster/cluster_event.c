@@ -10,6 +10,7 @@
 static const char *const verbs[CLUSTER_EVENTS] = {
     [CLUSTER_EVENT_CLAIM] = "claim", [CLUSTER_EVENT_RELEASE] = "release", [CLUSTER_EVENT_LEAVE] = "leave",
     [CLUSTER_EVENT_ASK] = "ask",     [CLUSTER_EVENT_KICK] = "kick",       [CLUSTER_EVENT_BAN] = "ban",
+    [CLUSTER_EVENT_UNBAN] = "unban",
 };
 
 static bool is_word_character(char c) {
@@ -90,15 +91,17 @@ void cluster_write_host(const struct cidr_address *host, char text[CLUSTER_HOST_
         sprintf(text + 2 * i, "%02x", host->bytes[i]);
 }
 
-static bool read_host(sluice_http_text text, struct cidr_address *ret_host) {
-    if (text.length != CLUSTER_HOST_TEXT)
+bool cluster_read_host(const char *text, size_t length, struct cidr_address *ret_host) {
+    struct cidr_address host;
+    if (length != CLUSTER_HOST_TEXT)
         return false;
-    for (size_t i = 0; i < sizeof ret_host->bytes; i++) {
-        int high = digit_of(text.text[2 * i]), low = digit_of(text.text[2 * i + 1]);
+    for (size_t i = 0; i < sizeof host.bytes; i++) {
+        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
-        ret_host->bytes[i] = (uint8_t)(high << 4 | low);
+        host.bytes[i] = (uint8_t)(high << 4 | low);
     }
+    *ret_host = host;
     return true;
 }
 
@@ -145,11 +148,20 @@ static bool read_address(sluice_http_text *rest, struct cluster_location *locati
 
 static bool read_ms(sluice_http_text *rest, struct cluster_event *event) {
     sluice_http_text word = text_split(rest, ' ');
-    return cluster_read_number(word.text, word.length, UINT32_MAX, &event->ms);
+    return cluster_read_number(word.text, word.length, CLUSTER_BAN_MS, &event->ms);
+}
+
+static bool read_kick(sluice_http_text *rest, struct cluster_event *event) {
+    if (!read_ms(rest, event))
+        return false;
+    const sluice_http_text word = text_split(rest, ' ');
+    event->is_whole = word.length == 6 && memcmp(word.text, "stream", 6) == 0;
+    return event->is_whole || (word.length == 9 && memcmp(word.text, "publisher", 9) == 0);
 }
 
 static bool read_ban(sluice_http_text *rest, struct cluster_event *event) {
-    return read_host(text_split(rest, ' '), &event->host) && read_ms(rest, event);
+    const sluice_http_text word = text_split(rest, ' ');
+    return cluster_read_host(word.text, word.length, &event->host) && read_ms(rest, event) && event->ms > 0;
 }
 
 static bool read_rest(sluice_http_text *rest, struct cluster_event *event) {
@@ -165,9 +177,10 @@ static bool read_rest(sluice_http_text *rest, struct cluster_event *event) {
     case CLUSTER_EVENT_ASK:
         return read_epoch(rest, location);
     case CLUSTER_EVENT_LEAVE:
+    case CLUSTER_EVENT_UNBAN:
         return true;
     case CLUSTER_EVENT_KICK:
-        return read_ms(rest, event);
+        return read_kick(rest, event);
     case CLUSTER_EVENT_BAN:
         return read_ban(rest, event);
     case CLUSTER_EVENTS:
@@ -197,21 +210,11 @@ int cluster_event_parse(const char *text, size_t length, struct cluster_event *r
 
 int cluster_event_format(const struct cluster_event *event, char text[CLUSTER_EVENT_TEXT]) {
     const char *stream = event->stream, *node = event->location.node;
-    char host[CLUSTER_HOST_TEXT + 1];
-    if (!stream_name_is_valid(stream, strlen(stream)) || !cluster_node_name_is_valid(node, strlen(node)) ||
-        event->location.incarnation == 0 || event->ms > UINT32_MAX)
+    if (event->verb != CLUSTER_EVENT_KICK || !stream_name_is_valid(stream, strlen(stream)) ||
+        !cluster_node_name_is_valid(node, strlen(node)) || event->location.incarnation == 0 ||
+        event->ms > CLUSTER_BAN_MS)
         return -EINVAL;
-    switch (event->verb) {
-    case CLUSTER_EVENT_KICK:
-        snprintf(text, CLUSTER_EVENT_TEXT, "kick %s %s %016" PRIx64 " %" PRIu64, stream, node,
-                 event->location.incarnation, event->ms);
-        return 0;
-    case CLUSTER_EVENT_BAN:
-        cluster_write_host(&event->host, host);
-        snprintf(text, CLUSTER_EVENT_TEXT, "ban %s %s %016" PRIx64 " %s %" PRIu64, stream, node,
-                 event->location.incarnation, host, event->ms);
-        return 0;
-    default:
-        return -EINVAL;
-    }
+    snprintf(text, CLUSTER_EVENT_TEXT, "kick %s %s %016" PRIx64 " %" PRIu64 " %s", stream, node,
+             event->location.incarnation, event->ms, event->is_whole ? "stream" : "publisher");
+    return 0;
 }

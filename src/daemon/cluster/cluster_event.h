@@ -6,8 +6,9 @@
  *     release STREAM NODE INCARNATION EPOCH
  *     ask STREAM NODE INCARNATION EPOCH
  *     leave NODE INCARNATION
- *     kick STREAM NODE INCARNATION MS
+ *     kick STREAM NODE INCARNATION MS publisher|stream
  *     ban STREAM NODE INCARNATION HOST MS
+ *     unban STREAM NODE INCARNATION
  */
 #ifndef SLUICED_CLUSTER_EVENT_H
 #define SLUICED_CLUSTER_EVENT_H
@@ -23,8 +24,8 @@ enum {
 /* 0, -EPROTO */
 int cluster_event_parse(const char *text, size_t length, struct cluster_event *ret_event);
 
-/* Of CLUSTER_EVENT_KICK and CLUSTER_EVENT_BAN; the scripts write the others. @text: with a NUL. 0,
- * -EINVAL (another verb, or a name that is not valid) */
+/* Of CLUSTER_EVENT_KICK; the scripts write the others. @text: with a NUL. 0, -EINVAL (another verb,
+ * a name that is not valid, a time that is too long) */
 int cluster_event_format(const struct cluster_event *event, char text[CLUSTER_EVENT_TEXT]);
 
 /* Whether a name of a node, or an address (HOST:PORT, [v6]:PORT), is one. */
@@ -37,6 +38,8 @@ bool cluster_read_incarnation(const char *text, size_t length, uint64_t *ret_inc
 bool cluster_read_number(const char *text, size_t length, uint64_t most, uint64_t *ret_number);
 bool cluster_read_scheme(const char *text, size_t length, bool *ret_is_secure);
 
+/* Of the digits that cluster_write_host() writes, and nothing else. */
+bool cluster_read_host(const char *text, size_t length, struct cidr_address *ret_host);
 void cluster_write_host(const struct cidr_address *host, char text[CLUSTER_HOST_TEXT + 1]);
 
 #endif

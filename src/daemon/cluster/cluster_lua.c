@@ -166,10 +166,50 @@ static const char leave[] = COMMON "if lease(NODE) ~= MINE then return 0 end\n"
                                    "publish('leave', NODE, MINE)\n"
                                    "return 1\n";
 
+/*
+ * Arguments: stream, host, milliseconds (0: bans of the stream end, whatever the host), most bans,
+ * milliseconds for which they are kept. A member of the set has stream and host, its score is the
+ * end by the engine's time, milliseconds. Reply: 1.
+ */
+static const char ban[] = COMMON
+    "local bans, name, ms = P .. ':bans', ARGV[4], tonumber(ARGV[6])\n"
+    "local now = math.floor(microseconds() / 1000)\n"
+    "redis.call('ZREMRANGEBYSCORE', bans, '-inf', digits(now))\n"
+    "if ms > 0 then\n"
+    "  local member = name .. ' ' .. ARGV[5]\n"
+    "  if not redis.call('ZSCORE', bans, member) and redis.call('ZCARD', bans) >= tonumber(ARGV[7]) then\n"
+    "    redis.call('ZPOPMIN', bans)\n"
+    "  end\n"
+    "  redis.call('ZADD', bans, digits(now + ms), member)\n"
+    "  redis.call('PEXPIRE', bans, ARGV[8])\n"
+    "  publish('ban', name, NODE, MINE, ARGV[5], ARGV[6])\n"
+    "else\n"
+    "  for _, member in ipairs(redis.call('ZRANGE', bans, 0, -1)) do\n"
+    "    if string.sub(member, 1, #name + 1) == name .. ' ' then redis.call('ZREM', bans, member) end\n"
+    "  end\n"
+    "  publish('unban', name, NODE, MINE)\n"
+    "end\n"
+    "return 1\n";
+
+/* Arguments: most bans, most milliseconds. Reply: member and milliseconds left of each, the first
+ * to end first. */
+static const char bans[] = COMMON
+    "local now = math.floor(microseconds() / 1000)\n"
+    "local all = redis.call('ZRANGE', P .. ':bans', 0, tonumber(ARGV[4]) - 1, 'WITHSCORES')\n"
+    "local replies = {}\n"
+    "for i = 1, #all, 2 do\n"
+    "  local ms = math.min(tonumber(all[i + 1]) - now, tonumber(ARGV[5]))\n"
+    "  if ms > 0 then\n"
+    "    replies[#replies + 1] = all[i]\n"
+    "    replies[#replies + 1] = digits(ms)\n"
+    "  end\n"
+    "end\n"
+    "return replies\n";
+
 const char *cluster_lua_text(enum cluster_lua script) {
     static const char *const texts[CLUSTER_LUAS] = {
-        [CLUSTER_LUA_RENEW] = renew, [CLUSTER_LUA_TAKE] = take, [CLUSTER_LUA_DROP] = drop,
-        [CLUSTER_LUA_FIND] = find,   [CLUSTER_LUA_LIST] = list, [CLUSTER_LUA_LEAVE] = leave,
+        [CLUSTER_LUA_RENEW] = renew, [CLUSTER_LUA_TAKE] = take,   [CLUSTER_LUA_DROP] = drop, [CLUSTER_LUA_FIND] = find,
+        [CLUSTER_LUA_LIST] = list,   [CLUSTER_LUA_LEAVE] = leave, [CLUSTER_LUA_BAN] = ban,   [CLUSTER_LUA_BANS] = bans,
     };
     return texts[script];
 }

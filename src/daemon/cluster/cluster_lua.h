@@ -12,6 +12,8 @@ enum cluster_lua {
     CLUSTER_LUA_FIND,
     CLUSTER_LUA_LIST,
     CLUSTER_LUA_LEAVE,
+    CLUSTER_LUA_BAN,
+    CLUSTER_LUA_BANS,
     CLUSTER_LUAS,
 };
 

@@ -161,6 +161,30 @@ static void pump(struct cluster_node *node) {
     cluster_location_pump(node);
 }
 
+/* ---- Bans ---- */
+
+static void list_bans(struct cluster_node *node) {
+    if (!node->wants_bans || !cluster_node_can_ask(node) || node->now < node->bans_at ||
+        node->commands.of[CLUSTER_FOR_BANS] > 0)
+        return;
+    struct cluster_record *record = cluster_commands_add(&node->commands, CLUSTER_FOR_BANS, 0);
+    node->bans_at = node->now + CLUSTER_RENEW_MS;
+    if (record)
+        cluster_node_send(node, record, &(struct cluster_command){.verb = CLUSTER_LIST_BANS});
+}
+
+static void listed_bans(struct cluster_node *node, const struct cluster_reply *reply) {
+    if (reply->error)
+        return;
+    node->wants_bans = false;
+    for (size_t i = 0; i < reply->ban_count; i++) {
+        const struct cluster_ban *ban = &reply->bans[i];
+        struct cluster_event event = {.verb = CLUSTER_EVENT_BAN, .host = ban->host, .ms = ban->ms};
+        strcpy(event.stream, ban->stream);
+        node->calls.told(node->user, &event);
+    }
+}
+
 /* ---- The lease ---- */
 
 static void renew(struct cluster_node *node) {
@@ -256,6 +280,8 @@ static void have_lease(struct cluster_node *node, const struct cluster_record *r
         set_state(node, CLUSTER_NODE_ONLINE);
     else if (has_lost)
         node->generation++;
+    node->wants_bans |= has_lost;
+    list_bans(node);
     each_waiting(node, try_again);
 }
 
@@ -327,6 +353,8 @@ void cluster_node_connected(struct cluster_node *node, uint64_t now) {
     struct cluster_peer_entry *entry;
     set_now(node, now);
     node->is_connected = node->is_settled = true;
+    node->wants_bans = true;
+    node->bans_at = 0;
     node->generation++;
     /* While there was no engine, no beat could change. */
     TAILQ_FOREACH(entry, &node->peers.all, of_all) {
@@ -359,6 +387,7 @@ static void undo(struct cluster_node *node, struct cluster_record *record) {
     case CLUSTER_FOR_RENEWAL:
     case CLUSTER_FOR_LIST:
     case CLUSTER_FOR_EVENT:
+    case CLUSTER_FOR_BANS:
     case CLUSTER_PURPOSES:
         break;
     }
@@ -403,6 +432,9 @@ void cluster_node_replied(struct cluster_node *node, uint64_t tag, const struct 
         break;
     case CLUSTER_FOR_LIST:
         listed(node, reply);
+        break;
+    case CLUSTER_FOR_BANS:
+        listed_bans(node, reply);
         break;
     case CLUSTER_FOR_LEAVE:
     case CLUSTER_FOR_EVENT:
@@ -509,6 +541,7 @@ void cluster_node_heard(struct cluster_node *node, const struct cluster_event *e
         break;
     case CLUSTER_EVENT_KICK:
     case CLUSTER_EVENT_BAN:
+    case CLUSTER_EVENT_UNBAN:
         if (!is_own)
             node->calls.told(node->user, event);
         break;
@@ -525,10 +558,22 @@ bool cluster_node_tell(struct cluster_node *node, const struct cluster_event *ev
     strcpy(sent.location.node, node->name);
     sent.location.incarnation = node->incarnation;
     struct cluster_record *record = cluster_commands_add(&node->commands, CLUSTER_FOR_EVENT, 0);
-    return record && cluster_node_send(node, record, &(struct cluster_command){.verb = CLUSTER_NOTIFY, .event = &sent});
+    const enum cluster_verb verb = event->verb == CLUSTER_EVENT_KICK ? CLUSTER_NOTIFY : CLUSTER_BAN;
+    return record && cluster_node_send(node, record, &(struct cluster_command){.verb = verb, .event = &sent});
 }
 
 /* ---- Questions ---- */
+
+static void tell(struct cluster_node *node, struct cluster_job *job) {
+    struct cluster_event event = {.verb = job->question == CLUSTER_TELL_KICK  ? CLUSTER_EVENT_KICK
+                                          : job->question == CLUSTER_TELL_BAN ? CLUSTER_EVENT_BAN
+                                                                              : CLUSTER_EVENT_UNBAN,
+                                  .host = job->host,
+                                  .ms = job->keep_ms,
+                                  .is_whole = job->is_whole};
+    strcpy(event.stream, job->stream);
+    cluster_node_answer(node, job, cluster_node_tell(node, &event) ? 0 : -EHOSTDOWN);
+}
 
 void cluster_node_ask(struct cluster_node *node, struct cluster_job *job, uint64_t now) {
     set_now(node, now);
@@ -551,6 +596,11 @@ void cluster_node_ask(struct cluster_node *node, struct cluster_job *job, uint64
         break;
     case CLUSTER_FIND_NODE:
         cluster_location_find_node(node, job);
+        break;
+    case CLUSTER_TELL_KICK:
+    case CLUSTER_TELL_BAN:
+    case CLUSTER_TELL_UNBAN:
+        tell(node, job);
         break;
     }
     pump(node);
@@ -587,6 +637,7 @@ void cluster_node_tick(struct cluster_node *node, uint64_t now) {
         begin_list(node);
     if (cluster_node_can_ask(node))
         expire_peers(node);
+    list_bans(node);
     send_leave(node);
     each_waiting(node, tick_one);
     pump(node);

@@ -59,7 +59,8 @@ struct cluster_node_calls {
     /* See enum cluster_change. */
     void (*changed)(void *user, const char *stream, enum cluster_change change,
                     const struct cluster_location *location);
-    /* Another node asks for something to be ended here, too (kick), or kept away (ban). */
+    /* Something is to be ended here, too (kick), or kept away (ban), or let in again (unban). Bans
+     * that the engine has kept come again with each connection. */
     void (*told)(void *user, const struct cluster_event *event);
     void (*state_changed)(void *user, enum cluster_node_state state);
 };
@@ -108,7 +109,8 @@ void cluster_node_set_load(struct cluster_node *node, const struct cluster_load 
 /* Leaves the cluster: the lease ends, and all claims. */
 void cluster_node_leave(struct cluster_node *node, uint64_t now);
 
-/* Tells the other nodes (kick, ban). False: not now. */
+/* Tells the other nodes (kick, ban, unban); the engine keeps bans for those that join. False: not
+ * now. */
 bool cluster_node_tell(struct cluster_node *node, const struct cluster_event *event);
 
 const char *cluster_node_state_name(enum cluster_node_state state);

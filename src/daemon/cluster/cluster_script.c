@@ -181,6 +181,27 @@ static int write_notify(struct cluster_script *script, const struct cluster_comm
     return 0;
 }
 
+static int write_ban(struct cluster_script *script, const struct cluster_command *command) {
+    const struct cluster_event *event = command->event;
+    const bool lifts = event->verb == CLUSTER_EVENT_UNBAN;
+    if ((!lifts && event->verb != CLUSTER_EVENT_BAN) || !stream_name_is_valid(event->stream, strlen(event->stream)) ||
+        (!lifts && event->ms == 0) || event->ms > CLUSTER_BAN_MS)
+        return -EINVAL;
+    begin(script, CLUSTER_LUA_BAN, command);
+    add(script, event->stream);
+    add_host(script, &event->host);
+    add_number(script, lifts ? 0 : event->ms);
+    add_number(script, CLUSTER_BANS);
+    add_number(script, CLUSTER_BAN_MS);
+    return 0;
+}
+
+static void write_list_bans(struct cluster_script *script, const struct cluster_command *command) {
+    begin(script, CLUSTER_LUA_BANS, command);
+    add_number(script, CLUSTER_BANS);
+    add_number(script, CLUSTER_BAN_MS);
+}
+
 static bool has_items(enum cluster_verb verb) {
     return verb == CLUSTER_TAKE || verb == CLUSTER_DROP || verb == CLUSTER_FIND;
 }
@@ -190,7 +211,7 @@ static enum cluster_lua lua_of(enum cluster_verb verb) {
     static const enum cluster_lua luas[CLUSTER_VERBS] = {
         [CLUSTER_RENEW] = CLUSTER_LUA_RENEW, [CLUSTER_TAKE] = CLUSTER_LUA_TAKE, [CLUSTER_DROP] = CLUSTER_LUA_DROP,
         [CLUSTER_FIND] = CLUSTER_LUA_FIND,   [CLUSTER_LIST] = CLUSTER_LUA_LIST, [CLUSTER_LEAVE] = CLUSTER_LUA_LEAVE,
-        [CLUSTER_NOTIFY] = CLUSTER_LUAS,
+        [CLUSTER_NOTIFY] = CLUSTER_LUAS,     [CLUSTER_BAN] = CLUSTER_LUA_BAN,   [CLUSTER_LIST_BANS] = CLUSTER_LUA_BANS,
     };
     return luas[verb];
 }
@@ -224,6 +245,12 @@ int cluster_script_write(struct cluster_script *script, const struct cluster_com
         break;
     case CLUSTER_NOTIFY:
         error = write_notify(script, command);
+        break;
+    case CLUSTER_BAN:
+        error = write_ban(script, command);
+        break;
+    case CLUSTER_LIST_BANS:
+        write_list_bans(script, command);
         break;
     case CLUSTER_VERBS:
         return -EINVAL;
@@ -394,6 +421,36 @@ static int read_list(const sluice_resp_reply *resp, struct cluster_reply *reply)
     return 0;
 }
 
+/* Stream and host, and what is left of its time. */
+static bool next_ban(sluice_resp_walk *walk, struct cluster_ban *ban) {
+    struct word word;
+    if (!next_word(walk, &word) || !next_number(walk, CLUSTER_BAN_MS, &ban->ms) || ban->ms == 0)
+        return false;
+    sluice_http_text host = {word.text, word.length};
+    const sluice_http_text stream = text_split(&host, ' ');
+    if (!stream_name_is_valid(stream.text, stream.length) || stream.length > STREAM_NAME ||
+        !cluster_read_host(host.text, host.length, &ban->host))
+        return false;
+    memcpy(ban->stream, stream.text, stream.length);
+    ban->stream[stream.length] = '\0';
+    return true;
+}
+
+static int read_bans(const sluice_resp_reply *resp, struct cluster_reply *reply) {
+    sluice_resp_walk walk = resp->elements;
+    const size_t count = resp->value.count / 2;
+    if (resp->value.count % 2 != 0 || count > CLUSTER_BANS)
+        return -EPROTO;
+    reply->bans = calloc(count ? count : 1, sizeof *reply->bans);
+    if (!reply->bans)
+        return -ENOMEM;
+    reply->ban_count = count;
+    for (size_t i = 0; i < count; i++)
+        if (!next_ban(&walk, &reply->bans[i]))
+            return -EPROTO;
+    return 0;
+}
+
 /* A number that says nothing to the node: how many were released, or have been told. */
 static int read_count(const sluice_resp_reply *resp) {
     return resp->value.type == SLUICE_RESP_INTEGER && resp->value.integer >= 0 ? 0 : -EPROTO;
@@ -439,7 +496,7 @@ int cluster_script_loaded(struct cluster_script *script, size_t index, const slu
 }
 
 static int read_verb(enum cluster_verb verb, size_t count, const sluice_resp_reply *resp, struct cluster_reply *reply) {
-    bool is_count = verb == CLUSTER_DROP || verb == CLUSTER_LEAVE || verb == CLUSTER_NOTIFY;
+    bool is_count = verb == CLUSTER_DROP || verb == CLUSTER_LEAVE || verb == CLUSTER_NOTIFY || verb == CLUSTER_BAN;
     if (is_count)
         return read_count(resp);
     if (resp->value.type != SLUICE_RESP_ARRAY)
@@ -453,6 +510,8 @@ static int read_verb(enum cluster_verb verb, size_t count, const sluice_resp_rep
         return read_find(resp, count, reply);
     case CLUSTER_LIST:
         return read_list(resp, reply);
+    case CLUSTER_LIST_BANS:
+        return read_bans(resp, reply);
     default:
         return -EPROTO;
     }
@@ -476,6 +535,7 @@ int cluster_script_read(enum cluster_verb verb, size_t count, const sluice_resp_
 void cluster_reply_clear(struct cluster_reply *reply) {
     free(reply->items);
     free(reply->nodes);
+    free(reply->bans);
     *reply = (struct cluster_reply){0};
 }
 

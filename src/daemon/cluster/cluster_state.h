@@ -49,6 +49,8 @@ struct cluster_node {
     uint64_t list_at;
     uint64_t list_round, listed_at; /* @listed_at: a whole one */
     unsigned list_pages;            /* of the round */
+    bool wants_bans;                /* those that the engine has are to be asked for, */
+    uint64_t bans_at;               /* from then on */
 
     struct cluster_streams streams;
     struct cluster_peers peers;

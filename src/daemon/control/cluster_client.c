@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "daemon/base/log.h"
+#include "daemon/control/cluster_actions.h"
 #include "daemon/control/snapshot.h"
 #include "daemon/control/wakeup.h"
 #include "daemon/control/worker_query.h"
@@ -21,6 +22,7 @@ struct cluster_client {
     struct cluster_engine *engine;
     struct cluster_node *node; /* NULL: closed */
     struct wakeup wakeup;
+    struct cluster_actions actions;
     struct event *ticks, *loads, *end;
     bool is_loading;          /* the workers have been asked for their load */
     uint64_t cpu_ns, load_at; /* the last time; 0: not yet */
@@ -111,7 +113,11 @@ static void on_changed(void *user, const char *stream, enum cluster_change chang
 }
 
 static void on_told(void *user, const struct cluster_event *event) {
-    (void)user, (void)event;
+    struct cluster_client *client = user;
+    int error = cluster_actions_take(&client->actions, event);
+    if (error)
+        LOG(LOG_ERROR, "kick or ban lost", {"stream", event->stream}, {"node", event->location.node},
+            {"reason", strerror(-error)});
 }
 
 static void on_state(void *user, enum cluster_node_state state) {
@@ -318,7 +324,7 @@ int cluster_client_new(const struct cluster_client_setup *setup, struct cluster_
     struct cluster_client *client = calloc(1, sizeof *client);
     if (!client)
         return -ENOMEM;
-    client->server = setup->server;
+    client->server = client->actions.server = setup->server;
     client->worker_query = setup->worker_query;
     client->self = setup->self;
     client->wakeup.fd = -1;

@@ -34,8 +34,9 @@ const char *cluster_command_result_name(enum cluster_command_result result) {
 
 const char *cluster_verb_name(enum cluster_verb verb) {
     static const char *const names[] = {
-        [CLUSTER_RENEW] = "renew", [CLUSTER_TAKE] = "take",   [CLUSTER_DROP] = "drop",     [CLUSTER_FIND] = "find",
-        [CLUSTER_LIST] = "list",   [CLUSTER_LEAVE] = "leave", [CLUSTER_NOTIFY] = "notify",
+        [CLUSTER_RENEW] = "renew",   [CLUSTER_TAKE] = "take", [CLUSTER_DROP] = "drop",
+        [CLUSTER_FIND] = "find",     [CLUSTER_LIST] = "list", [CLUSTER_LEAVE] = "leave",
+        [CLUSTER_NOTIFY] = "notify", [CLUSTER_BAN] = "ban",   [CLUSTER_LIST_BANS] = "list_bans",
     };
     _Static_assert(sizeof names / sizeof *names == CLUSTER_VERBS, "each verb has a name");
     return names[verb];

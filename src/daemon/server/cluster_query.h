@@ -64,6 +64,14 @@ enum cluster_question {
     CLUSTER_FIND_NODE,
     /* As CLUSTER_LOCATE, once: nobody hears of changes. */
     CLUSTER_LOOK,
+    /*
+     * An operator has ended the stream's publisher (keep_ms: its host is banned for so long, by the
+     * node that has it; is_whole: and its players), banned the host from it for keep_ms, or ended
+     * all bans of it. 0: the other nodes are told, -EHOSTDOWN: they are not
+     */
+    CLUSTER_TELL_KICK,
+    CLUSTER_TELL_BAN,
+    CLUSTER_TELL_UNBAN,
 };
 
 /* The owner's memory, which must stay until the job has come back. In between it is the control
@@ -74,9 +82,12 @@ struct cluster_job {
     enum cluster_question question;
     char stream[STREAM_NAME + 1];
     enum same_name same_name; /* CLUSTER_CLAIM */
-    /* CLUSTER_CLAIM: the publisher's; CLUSTER_RELEASE: for which the name is reserved */
+    /* CLUSTER_CLAIM: the publisher's; CLUSTER_RELEASE: for which the name is reserved;
+     * CLUSTER_TELL_BAN: that is banned */
     struct cidr_address host;
-    uint64_t keep_ms; /* CLUSTER_RELEASE: for how long it is; 0: it is not */
+    /* CLUSTER_RELEASE: for how long it is; 0: it is not; CLUSTER_TELL_KICK, CLUSTER_TELL_BAN */
+    uint64_t keep_ms;
+    bool is_whole; /* CLUSTER_TELL_KICK */
     /* CLUSTER_CLAIM: the highest that is known, which a grant is above; CLUSTER_LOCATE,
      * CLUSTER_ASSERT: that is wanted at least; CLUSTER_RELEASE: the claim's */
     uint64_t epoch;
