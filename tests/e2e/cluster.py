@@ -60,15 +60,17 @@ class Cluster:
         self.wait_node(name)
         return node
 
-    def start(self, name, *options, secret=SECRET, engine=None, way=None, http=None):
+    def start(self, name, *options, secret=SECRET, engine=None, way=None, http=None, others=()):
         """Starts a node. engine: its URL in place of the engine's own; way: a Wire by which the other nodes come to it; http: its
-        listener of HTTP, which it advertises otherwise."""
-        listen = ("--http", http or harness.own_host() + ":0", "--flv", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
+        listener of HTTP, which it advertises otherwise; others: options of those of other protocols."""
+        others = others or ("--flv", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
+        listen = ("--http", http or harness.own_host() + ":0", *others)
         advertised = ("--advertise", "%s:%d" % way.address) if way else ()
         node = Daemon("--cluster", engine or self.engine.url, "--node", name, "--cluster-secret-file",
                       self.secret_file(secret), *advertised, *self.options, *options, listen=listen)
         if way:
             way.lead_to(node.address("http"))
+        node.name = name
         self.nodes.append(node)
         return node
 
@@ -79,6 +81,13 @@ class Cluster:
     def lease(self, name):
         """The incarnation of the process that is this node; empty: none is."""
         return (self.engine.ask("GET", "sluice:node:" + name) or "").split(" ")[0]
+
+    def wait_acquainted(self):
+        """Waits until each node has looked for the others: it does with each renewal of its lease."""
+        def beats():
+            return {node.name: int(self.engine.ask("GET", "sluice:node:" + node.name).split(" ")[1]) for node in self.nodes}
+        before = beats()
+        wait_until(lambda: all(beat > before[name] for name, beat in beats().items()), "nodes to renew their leases")
 
     def wait_owner(self, stream, name):
         """Waits until the engine says that this node has the stream; empty: none."""

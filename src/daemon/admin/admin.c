@@ -49,6 +49,7 @@ struct admin {
     struct admin_server *server;
     bool serves;  /* the run has begun */
     bool leaving; /* another process is the server */
+    bool drains;
     char *token;
     struct admin_listener listeners[ADMIN_MAX_LISTENERS];
     size_t count;
@@ -64,12 +65,12 @@ struct route {
 };
 
 static const char list_path[] = "/api/v1/streams", overview_path[] = "/api/v1/overview",
-                  history_path[] = "/api/v1/history", streams_path[] = "/api/v1/streams/",
-                  players_path[] = "/api/v1/players/", publishers_path[] = "/api/v1/publishers/",
-                  metrics_path[] = "/metrics", reload_path[] = "/api/v1/reload",
-                  recordings_path[] = "/api/v1/recordings/", upgrade_path[] = "/api/v1/upgrade",
-                  bans_path[] = "/api/v1/bans/",
-                  pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/", forwards_path[] = "/api/v1/forwards",
+                  health_path[] = "/api/v1/health", history_path[] = "/api/v1/history",
+                  streams_path[] = "/api/v1/streams/", players_path[] = "/api/v1/players/",
+                  publishers_path[] = "/api/v1/publishers/", metrics_path[] = "/metrics",
+                  reload_path[] = "/api/v1/reload", recordings_path[] = "/api/v1/recordings/",
+                  upgrade_path[] = "/api/v1/upgrade", bans_path[] = "/api/v1/bans/", pulls_path[] = "/api/v1/pulls",
+                  pull_path[] = "/api/v1/pulls/", forwards_path[] = "/api/v1/forwards",
                   cluster_pulls_path[] = "/api/v1/cluster/pulls", cluster_list_path[] = "/api/v1/cluster/streams",
                   cluster_stream_path[] = "/api/v1/cluster/streams/";
 
@@ -90,7 +91,7 @@ static const struct route routes[] = {
     {"/api/v1/workers", "GET, HEAD", 0, admin_workers, 0},
     {"/api/v1/config", "GET, HEAD", 0, admin_config, 0},
     {"/api/v1/certificates", "GET, HEAD", 0, admin_certificates, 0},
-    {"/api/v1/health", "GET, HEAD", 0, admin_health, 0},
+    {health_path, "GET, HEAD", 0, admin_health, 0},
     {"/api/v1/version", "GET, HEAD", 0, admin_version, 0},
     {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL, admin_snapshot, 0},
     {"/api/v1/recordings", "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_OVERRIDES, admin_recordings, 0},
@@ -146,8 +147,7 @@ static bool allows(const struct route *route, enum admin_method method) {
 
 static bool has_name(const struct route *route) {
     return route->command == COMMAND_KICK_STREAM || route->command == COMMAND_UNBAN ||
-           route->command == COMMAND_RECORD ||
-           route->path == cluster_stream_path;
+           route->command == COMMAND_RECORD || route->path == cluster_stream_path;
 }
 
 /* What a path has behind its route. False when it can be nothing that exists. */
@@ -546,6 +546,8 @@ static void answer_route(struct admin *admin, struct exchange *exchange, const s
         create_pull(admin, exchange, call, route);
     } else if (ends_with_slash(route->path) && !read_object(route, call->path, &command)) {
         admin_reply_problem(exchange, 404, "not a stream's name, or not an id");
+    } else if (route->path == health_path && admin->drains) {
+        admin_reply_problem(exchange, 503, "the node is drained: it ends when its clients have gone");
     } else if (route->path == history_path) {
         answer_history(admin, exchange);
     } else if (route->path == cluster_list_path) {
@@ -697,6 +699,10 @@ int admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {
                                            listener->guard.listener->is_managed);
     }
     return error;
+}
+
+void admin_drain(struct admin *admin) {
+    admin->drains = true;
 }
 
 void admin_leave(struct admin *admin) {

@@ -45,6 +45,9 @@ int admin_lend(const struct admin *admin, struct spawn_sockets *sockets);
 /* Another process is the server: stops accepting, and ends connections with their next answer. */
 void admin_leave(struct admin *admin);
 
+/* The node is emptied before it ends: health is an error, so that balancers send nobody. */
+void admin_drain(struct admin *admin);
+
 /* What has ended the event base's run by itself, for want of memory; or 0. */
 int admin_error(const struct admin *admin);
 

@@ -12,6 +12,8 @@ const char *http_status_text(unsigned status) {
         return "Partial Content";
     case 304:
         return "Not Modified";
+    case 307:
+        return "Temporary Redirect";
     case 400:
         return "Bad Request";
     case 401:

@@ -551,10 +551,14 @@ static const struct setting settings[] = {
          "epoll, too, where the kernel has no receive bundles (Linux before 6.10), since io_uring costs more there. "
          "`uring` and `epoll` do not fall back. The log says why."},
     {"drain", SETTING_SECONDS, FIELD(drain_ms), .group = GROUP_PROCESS, RANGE(0, DAY), .preset = "20",
-     .value = "SECONDS", .help = "Keep connections for this long after an upgrade",
-     .text = "On SIGUSR2 or \"sluicectl upgrade\" a new process takes over; this is how long the old one continues its "
-             "connections. If it is less than --wait, players that connect meanwhile still wait when the publisher "
-             "connects to the new process."},
+     .value = "SECONDS", .help = "Keep connections for this long when they can go elsewhere",
+     .text =
+         "On SIGUSR2 or \"sluicectl upgrade\" a new process takes over; this is how long the old one continues its "
+         "connections. If it is less than --wait, players that connect meanwhile still wait when the publisher "
+         "connects to the new process.\n\n"
+         "A node of a cluster that gets SIGTERM while there are others leaves the cluster, ends its publishers, sends "
+         "new clients to the other nodes, and stops with its last player, or after this time. A second signal, or "
+         "SIGINT, stops it at once."},
     {"status", SETTING_FLAG, FIELD(status), .group = GROUP_PROCESS, .preset = "false", .effect = SETTING_RESTART,
      .help = "Print a status line to standard error each second"},
 

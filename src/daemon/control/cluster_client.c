@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,6 +14,7 @@
 #include "daemon/control/wakeup.h"
 #include "daemon/control/worker_query.h"
 #include "daemon/edge/edge.h"
+#include "daemon/server/refuge.h"
 #include "shared/clock.h"
 
 struct cluster_client {
@@ -24,6 +26,7 @@ struct cluster_client {
     struct wakeup wakeup;
     struct cluster_actions actions;
     struct event *ticks, *loads, *end;
+    bool seeks_refuge;        /* the node drains */
     bool is_loading;          /* the workers have been asked for their load */
     uint64_t cpu_ns, load_at; /* the last time; 0: not yet */
     struct cluster_counts counts;
@@ -218,8 +221,46 @@ static void on_load(const struct worker_answer *answer, void *user) {
 static void on_load_time(evutil_socket_t fd, short what, void *user) {
     struct cluster_client *client = user;
     (void)fd, (void)what;
+    if (client->seeks_refuge)
+        (void)cluster_client_seek_refuge(client);
     if (!client->is_loading)
         client->is_loading = worker_query_snapshot(client->worker_query, SNAPSHOT_SUMS, on_load, client) == 0;
+}
+
+/* ---- Other nodes for clients of this one ---- */
+
+struct places {
+    const struct cluster_client *client;
+    struct refuge_place list[REFUGE_MOST];
+    uint32_t players[REFUGE_MOST]; /* rising */
+    size_t count;
+};
+
+static void add_place(const struct cluster_peer *peer, void *user) {
+    struct places *places = user;
+    const struct cluster_client *client = places->client;
+    size_t at = places->count;
+    if (!*peer->address || strcmp(peer->name, client->self->node) == 0 ||
+        !cluster_node_is_alive(client->node, peer->name, clock_ms()))
+        return;
+    while (at > 0 && places->players[at - 1] > peer->load.players)
+        at--;
+    if (at == REFUGE_MOST)
+        return;
+    places->count += places->count < REFUGE_MOST;
+    memmove(&places->list[at + 1], &places->list[at], (places->count - 1 - at) * sizeof places->list[0]);
+    memmove(&places->players[at + 1], &places->players[at], (places->count - 1 - at) * sizeof places->players[0]);
+    snprintf(places->list[at].address, sizeof places->list[at].address, "%s", peer->address);
+    places->list[at].is_secure = peer->is_secure;
+    places->players[at] = peer->load.players;
+}
+
+bool cluster_client_seek_refuge(struct cluster_client *client) {
+    struct places places = {.client = client};
+    cluster_node_each_peer(client->node, add_place, &places);
+    refuge_set(client->self->refuge, places.list, places.count);
+    client->seeks_refuge = true;
+    return places.count > 0;
 }
 
 /* ---- Beginning and end ---- */

@@ -7,6 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/config/protocol.h"
 #include "daemon/server/listeners.h"
+#include "daemon/server/refuge.h"
 #include "daemon/server/server.h"
 
 _Static_assert((int)CLUSTER_NODE == (int)NODE_NAME, "a node's name is one that settings take");
@@ -34,11 +35,11 @@ static int fill(struct cluster_setup *setup, struct server *server) {
     self->secret_size = strlen(options->secret);
     memcpy(self->secret, options->secret, self->secret_size);
     atomic_init(&self->engine_offset_ms, INT64_MIN);
-    if (!*options->advertise.host)
-        return find_listener(setup, server);
-    cluster_place_format(&options->advertise, setup->address, sizeof setup->address);
     setup->is_secure = options->advertise_secure;
-    return 0;
+    if (*options->advertise.host)
+        cluster_place_format(&options->advertise, setup->address, sizeof setup->address);
+    const int error = *options->advertise.host ? 0 : find_listener(setup, server);
+    return error ? error : refuge_new(setup->address, &self->refuge);
 }
 
 int cluster_setup_new(const struct options *options, struct server *server, struct cluster_setup **ret_setup) {
@@ -62,6 +63,7 @@ void cluster_setup_free(struct cluster_setup *setup) {
     if (!setup)
         return;
     options_unref(setup->options);
+    refuge_free(setup->self.refuge);
     explicit_bzero(&setup->self.secret, sizeof setup->self.secret);
     free(setup);
 }

@@ -29,6 +29,7 @@
 #include "daemon/process/cluster_setup.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/pull/pull.h"
+#include "daemon/server/evacuate.h"
 #include "daemon/tls/tls_expiry.h"
 
 struct control {
@@ -53,6 +54,7 @@ struct control {
     pthread_t thread;
     bool has_thread; /* which is to be joined */
     bool stopping;
+    bool draining; /* the server is emptied before it stops */
 
     pthread_mutex_t lock; /* of the fields below */
     bool begun, ended;
@@ -212,6 +214,24 @@ static void upgrade(struct control *control) {
             {"reason", error == -EBUSY ? "reload or upgrade in progress" : "out of memory"});
 }
 
+/* Whether there are other nodes for the clients of this one: it leaves the cluster, and ends when
+ * it is empty. */
+static bool drain(struct control *control) {
+    if (!control->cluster_client || control->draining || upgrade_is_over(control->upgrade) ||
+        !cluster_client_seek_refuge(control->cluster_client))
+        return false;
+    upgrade_cancel(control->upgrade);
+    leave_cluster(control);
+    if (evacuate_start(control->server) < 0)
+        return false;
+    control->draining = true;
+    systemd_stopping();
+    admin_drain(control->admin);
+    log_status_end();
+    LOG(LOG_INFO, "draining", {"signal", "SIGTERM"});
+    return true;
+}
+
 static void stop(struct control *control, int number) {
     control->stopping = true;
     /* The manager has heard of another process that is the service. */
@@ -233,7 +253,7 @@ static void on_signal(evutil_socket_t number, short what, void *user) {
         reload(control);
     else if (number == SIGUSR2)
         upgrade(control);
-    else
+    else if (number == SIGINT || !drain(control))
         stop(control, number);
 }
 

@@ -126,6 +126,7 @@ struct cluster_self {
     size_t secret_size;
     /* engine's time minus CLOCK_MONOTONIC, milliseconds; INT64_MIN: not known yet */
     _Atomic int64_t engine_offset_ms;
+    struct refuge *refuge; /* of clients, when this node drains; NULL: there is none */
 };
 
 #endif

@@ -55,8 +55,9 @@ struct session_type {
 
     /*
      * It is sent away, to another server: asks the client to connect there, and ends some seconds
-     * later if the client has not. @url: rtmp:// or rtmps://. False: the client cannot be
-     * asked, so the caller kicks it. NULL: no client can
+     * later if the client has not. @url: rtmp:// or rtmps://; NULL: to another node of the
+     * cluster, as far as one is known, or to the same address. False: the client cannot be asked,
+     * so the caller kicks it. NULL: no client can
      */
     bool (*redirect)(struct session *session, const char *url);
 

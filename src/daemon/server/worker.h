@@ -52,6 +52,8 @@ struct worker {
     sluice_timer *ticker;
     uint64_t ticked_at;
     bool leaving; /* another process accepts in this one's place */
+    /* it leaves, and accepts still, to send clients to other nodes: see evacuate.h */
+    bool evacuates;
     uint64_t leave_deadline;
     bool draining;
     bool drained; /* it does not hold the run any more */

@@ -61,7 +61,7 @@ static char *format_reply(const struct http_session *session, const struct http_
     int line_size = reply->body || reply->status == 204 ? 0 : snprintf(line, sizeof line, "%s\n", reply->reason);
     const char *body = reply->body ? reply->body : line;
     size_t body_size = reply->body ? reply->body_size : (size_t)line_size;
-    size_t room = 1024 + (session->head_only ? 0 : body_size);
+    size_t room = 1024 + (session->head_only ? 0 : body_size) + (reply->location ? strlen(reply->location) : 0);
     char *text = malloc(room);
     if (!text)
         return NULL;
@@ -82,6 +82,8 @@ static char *format_reply(const struct http_session *session, const struct http_
         at += snprintf(text + at, room - (size_t)at, "WWW-Authenticate: %s\r\n", reply->challenge);
     if (reply->retry_after > 0)
         at += snprintf(text + at, room - (size_t)at, "Retry-After: %u\r\n", reply->retry_after);
+    if (reply->location)
+        at += snprintf(text + at, room - (size_t)at, "Location: %s\r\n", reply->location);
     if (reply->status == 415)
         at += snprintf(text + at, room - (size_t)at, "Accept-Encoding: identity\r\n");
     if (reply->upgrade)
@@ -270,13 +272,13 @@ static void handle_request(struct http_session *session, const sluice_http_reque
         http_respond(session, &reply);
     } else if (sluice_http_find(request, "x-sessioncookie")) {
         http_refuse(session, 501, RTSP_ADVICE);
-    } else if (session->route) {
+    } else if (session->route && !http_redirect(session, request)) {
         session->route->handle(session, request, http_route_rest(session->route, request));
-    } else if (reply.methods) {
+    } else if (reply.methods && !session->route) {
         reply.status = 405;
         reply.reason = "method not allowed: see Allow";
         http_refuse_with(session, &reply);
-    } else {
+    } else if (!session->route) {
         http_refuse(session, 404, "not found: streams are at /APP/NAME.flv");
     }
 }

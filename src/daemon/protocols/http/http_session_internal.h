@@ -101,6 +101,7 @@ struct http_reply {
     unsigned methods;      /* of the path (enum http_method), for 405 and OPTIONS; or 0 */
     const char *challenge; /* for 401; or NULL */
     unsigned retry_after;  /* for 503: seconds; or 0 */
+    const char *location;  /* for 307; or NULL */
     char *body;            /* freed by the call; or NULL */
     size_t body_size;
     bool upgrade;   /* 426: say to what */
@@ -119,6 +120,9 @@ void http_respond(struct http_session *session, const struct http_reply *reply);
  * otherwise. */
 void http_refuse_with(struct http_session *session, const struct http_reply *reply);
 void http_refuse(struct http_session *session, unsigned status, const char *reason);
+
+/* Whether this node drains, and the request has been answered: a stream is to be had elsewhere. */
+bool http_redirect(struct http_session *session, const sluice_http_request *request);
 
 /* The same where there is as much of something as there may be; counts it. */
 void http_refuse_limit(struct http_session *session, enum reject_cause refusal);

@@ -66,9 +66,7 @@ void rtmp_play_start(struct rtmp_session *session, struct stream *stream) {
         rtmp_refuse(session, "NetStream.Play.Failed", "out of memory");
         return;
     }
-    explicit_bzero(session->asked, sizeof *session->asked);
-    free(session->asked);
-    session->asked = NULL;
+    rtmp_forget_asked(session);
     session->player = player;
     session->state = RTMP_PLAYING;
     session->joined = true;

@@ -5,13 +5,6 @@
 
 #include "daemon/protocols/rtmp/rtmp_session_internal.h"
 
-static void forget_asked(struct rtmp_session *session) {
-    if (session->asked)
-        explicit_bzero(session->asked, sizeof *session->asked);
-    free(session->asked);
-    session->asked = NULL;
-}
-
 /* The stream is its own. */
 static void begin(struct rtmp_session *session) {
     struct session *base = &session->base;
@@ -19,7 +12,7 @@ static void begin(struct rtmp_session *session) {
     session_authorize(base);
     session->received = 0;
     session->received_at = worker_now(base->worker);
-    forget_asked(session);
+    rtmp_forget_asked(session);
     rtmp_answer_event(session, SLUICE_RTMP_STREAM_BEGIN, session->stream);
     if (!base->closing)
         rtmp_answer_status(session, session->stream, "status", "NetStream.Publish.Start", "publishing");

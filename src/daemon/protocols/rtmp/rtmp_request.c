@@ -10,6 +10,24 @@
 #include "daemon/server/spread.h"
 #include "shared/text.h"
 
+/* Where a client is sent that has been served, its app is needed. */
+static uint16_t app_size(const struct rtmp_asked *asked) {
+    struct rtmp_target app;
+    if (rtmp_target_read_app(asked->app, asked->url, &app) < 0 || *app.query ||
+        strlen(app.name) >= strlen(asked->target.name))
+        return RTMP_APP_UNKNOWN;
+    return (uint16_t)strlen(app.name);
+}
+
+void rtmp_forget_asked(struct rtmp_session *session) {
+    if (!session->asked)
+        return;
+    session->app_size = app_size(session->asked);
+    explicit_bzero(session->asked, sizeof *session->asked);
+    free(session->asked);
+    session->asked = NULL;
+}
+
 static bool publishes(const struct rtmp_session *session) {
     return session->asked->action == RULE_PUBLISH;
 }
@@ -130,7 +148,21 @@ static bool authorize(struct rtmp_session *session) {
     return false;
 }
 
+/* Whether this node drains: the client is asked to connect to another one, where it can be. */
+static bool sends_away(struct rtmp_session *session) {
+    char url[RTMP_REFUGE];
+    if (!session->base.worker->evacuates)
+        return false;
+    session->app_size = app_size(session->asked);
+    if (rtmp_find_refuge(session, session->asked->target.name, url))
+        (void)rtmp_answer_reconnect(session, url);
+    refuse_for_now(session, "this node is drained");
+    return true;
+}
+
 static void judge(struct rtmp_session *session) {
+    if (sends_away(session))
+        return;
     if (owner_of(session) != session->base.worker)
         move(session);
     else if (authorize(session) && !ask_hook(session))

@@ -1,6 +1,7 @@
 #include "daemon/protocols/rtmp/rtmp_session.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -432,8 +433,22 @@ static void kick(struct session *base, int error) {
         end_all(session, error);
 }
 
+bool rtmp_find_refuge(const struct rtmp_session *session, const char *name, char url[RTMP_REFUGE]) {
+    if (session->app_size == RTMP_APP_UNKNOWN || !refuge_url(&session->base, "rtmp", url))
+        return false;
+    sprintf(url + strlen(url), "/%.*s", (int)session->app_size, name);
+    return true;
+}
+
 static bool redirect(struct session *base, const char *url) {
     struct rtmp_session *session = of(base);
+    char refuge[RTMP_REFUGE];
+    const bool is_served = session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING;
+    if (!url && is_served &&
+        rtmp_find_refuge(session,
+                         session->player ? session->player->stream->name : publisher_stream_name(session->publisher),
+                         refuge))
+        url = refuge;
     if ((session->state != RTMP_PUBLISHING && session->state != RTMP_PLAYING) || !rtmp_answer_reconnect(session, url))
         return false;
     if (session->leaves_at == 0)

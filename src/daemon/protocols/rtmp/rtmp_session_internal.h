@@ -8,6 +8,7 @@
 #include "daemon/protocols/rtmp/rtmp_auth.h"
 #include "daemon/protocols/rtmp/rtmp_target.h"
 #include "daemon/server/publisher.h"
+#include "daemon/server/refuge.h"
 #include "daemon/server/worker.h"
 #include "shared/rtmp_peer.h"
 
@@ -61,6 +62,8 @@ struct rtmp_session {
     bool peer_ended;
     bool peer_ends; /* it has ended the stream, and closes the connection itself */
     bool told_to_reconnect;
+    /* of the stream's name, those that the app of connect had; or RTMP_APP_UNKNOWN */
+    uint16_t app_size;
     uint64_t leaves_at; /* loop time at which one that was asked to leave is kicked; or 0 */
 
     /* What was gathered last, in the order in which it is sent. */
@@ -79,6 +82,15 @@ struct rtmp_session {
     bool failed; /* they could not be */
     uint64_t joined_at;
 };
+
+/* The app has a query, which is not kept; or the name says all. */
+enum { RTMP_APP_UNKNOWN = UINT16_MAX, RTMP_REFUGE = REFUGE_URL + STREAM_NAME + 1 };
+
+/* Another node's URL, with the app of this connection. False: none is known; @url untouched */
+bool rtmp_find_refuge(const struct rtmp_session *session, const char *name, char url[RTMP_REFUGE]);
+
+/* The request is granted: forgets what it was. */
+void rtmp_forget_asked(struct rtmp_session *session);
 
 /* Everything that is owed is sent, then the connection ends. */
 void rtmp_end(struct rtmp_session *session);

@@ -9,6 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtsp/rtsp_session_internal.h"
 #include "daemon/server/hook_query.h"
+#include "daemon/server/refuge.h"
 #include "shared/text.h"
 #include "shared/writer_text.h"
 
@@ -392,9 +393,32 @@ static void judge_head(struct rtsp_session *session) {
     (void)sluice_rtsp_next(session->framer, session_chain(&session->base), &none);
 }
 
+/* Whether this node drains, and the request has been answered: the stream is elsewhere. */
+static bool redirect(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    const char *end = request->url.text + request->url.length, *host, *path = NULL;
+    char url[REFUGE_URL];
+    struct rtsp_reply reply;
+    if (!session->base.worker->evacuates || !begins(session, request))
+        return false;
+    host = memmem(request->url.text, request->url.length, "://", 3);
+    if (host)
+        path = memchr(host + 3, '/', (size_t)(end - host - 3));
+    if (!path || !refuge_url(&session->base, "rtsp", url)) {
+        rtsp_refuse(session, 503, request->cseq, "this node is drained");
+    } else {
+        session_log_refusal(&session->base, 302, "this node is drained");
+        rtsp_reply_begin(&reply, session, 302, request->cseq);
+        sluice_rtsp_write_header(&reply.head, "Location", "%s%.*s", url, (int)(end - path), path);
+        rtsp_reply_send(session, &reply, NULL, NULL, 0);
+    }
+    if (!session->base.closing)
+        rtsp_end(session);
+    return true;
+}
+
 void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *request) {
     session->active_at = worker_now(session->base.worker);
-    if (!admit(session, request))
+    if (!admit(session, request) || redirect(session, request))
         return;
     /* Rights and hooks are checked at once, where the request is handled. */
     if (rtsp_migrate(session, request) || !authorize(session, request))
