@@ -102,6 +102,7 @@ class Wire:
         """target: the address it leads to; None: that is said later"""
         self.connections = 0
         self._target, self._pairs, self._lock = target, set(), threading.Lock()
+        self._cuts = 0
         self._open = threading.Event()
         self._listener = socket.create_server((harness.own_host(), 0), backlog=1024)
         self.address = self._listener.getsockname()
@@ -143,6 +144,7 @@ class Wire:
         """Breaks all connections; what is held up is lost."""
         with self._lock:
             pairs, self._pairs = self._pairs, set()
+            self._cuts += 1
         for pair in pairs:
             for peer in pair:
                 with contextlib.suppress(OSError):
@@ -158,6 +160,7 @@ class Wire:
             threading.Thread(target=self._connect, args=(peer,), daemon=True).start()
 
     def _connect(self, peer):
+        cuts = self._cuts
         self._open.wait()
         try:
             if self._is_ending:
@@ -168,8 +171,10 @@ class Wire:
             return
         other.settimeout(None)
         pair = (peer, other)
+        # One that was made meanwhile is cut, too.
         with self._lock:
-            self._pairs.add(pair)
+            if cuts == self._cuts:
+                self._pairs.add(pair)
         threads = [threading.Thread(target=self._carry, args=(*way, pair), daemon=True) for way in (pair, pair[::-1])]
         for thread in threads:
             thread.start()
@@ -197,16 +202,17 @@ class Wire:
 class Marked(relay.Source):
     """A publisher in real time whose frames say which publisher has sent them, in the order in which publishers come."""
 
-    def __init__(self, daemon, name, order, way="http", pause=0.02, start=0):
+    def __init__(self, daemon, name, order, way="http", pause=0.02, start=0, group=10):
+        """group: of how many frames each has one key frame"""
         super().__init__(daemon, name, way, order * EACH, start - order * EACH)
-        self._ending, self._pause, self.error = threading.Event(), pause, None
+        self._ending, self._pause, self._group, self.error = threading.Event(), pause, group, None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self):
         try:
             while not self._ending.wait(self._pause):
-                self.key = self.number % 10 == 0
+                self.key = self.key or self.number % self._group == 0
                 self.send(1)
         except OSError as error:
             self.error = error

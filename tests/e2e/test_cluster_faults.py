@@ -18,7 +18,7 @@ import harness
 import long_form
 import preload
 import redis_server
-from cluster import Cluster, Marked, Wire, check_never_mixed, check_whole, mark_of, wait_order
+from cluster import EACH, Cluster, Marked, Wire, check_never_mixed, check_whole, mark_of, wait_order
 from harness import Player, wait_until
 
 NAME = "live/a"
@@ -149,6 +149,42 @@ class FaultTest(Case):
             with Player(node, "live/lost") as player:
                 wait_order(player, 3)
 
+    def test_origin_has_the_stream_again(self):
+        """A failover takes the engine back to the first origin, which is still there and has heard of nothing; the second one dies.
+        The first is accepted, but by a new epoch: nothing comes of what it has sent while the stream was elsewhere."""
+        nodes = self.cluster("--same-name", "take-over")
+        before = nodes.engine
+        after = self.stack.enter_context(redis_server.Redis("--replicaof", before.host, str(before.port)))
+        ways = [self.wire((before.host, before.port)) for _ in range(3)]
+        a, b, c = (nodes.add(name, engine=way.url) for name, way in zip("abc", ways))
+        player = self.player(c)
+        # All that it sends is one group, with which another player would begin.
+        first = self.stack.enter_context(Marked(a, NAME, 1, group=EACH))
+        wait_order(player, 1)
+        wait_until(lambda: after.ask("HGET", "sluice:stream:" + NAME, "node") == "a", "the replica to know it")
+        after.ask("REPLICAOF", "NO", "ONE")
+        ways[0].hold()
+        self.publish(b, 2)
+        wait_order(player, 2, 20)
+        epoch = int(before.ask("HGET", "sluice:stream:" + NAME, "epoch"))
+        b.kill()
+        sent = first.number - EACH
+        for way in (ways[0], ways[2]):
+            way.cut()
+            way.lead_to((after.host, after.port))
+            way.cut()
+
+        def is_back():
+            return mark_of(player.frames[-1])[0] == 1
+        wait_until(lambda: is_back() or int(after.ask("HGET", "sluice:stream:" + NAME, "epoch")) > epoch, "a new epoch")
+        first.key = True
+        wait_until(is_back, "frames of the first publisher")
+        wait_order(player, 1, 20)
+        self.assertEqual(check_never_mixed(self, player.frames), [1, 2, 1])
+        marks = [mark_of(frame) for frame in player.frames]
+        back = marks[max(at for at, (order, _) in enumerate(marks) if order == 2) + 1:]
+        self.assertGreater(min(number for _, number in back), sent)
+
     def test_clock_of_the_engine_jumps(self):
         """By an hour, there and back: all leases end at once, or none does. Streams and lookups go on."""
         engine, clock = self.skewed_engine()
@@ -277,7 +313,8 @@ class Encoder(threading.Thread):
         while not over.wait(self.random.uniform(0.1, 1)):
             member = self.member or self.random.choice(self.chaos.members)
             self.order = next(self.chaos.numbers)
-            with contextlib.suppress(OSError), Marked(member.daemon, self.name, self.order) as source:
+            with contextlib.suppress(OSError), Marked(member.daemon, self.name, self.order,
+                                                      group=self.random.choice((10, 200))) as source:
                 end = time.monotonic() + self.random.uniform(1, 12)
                 while (self.member or time.monotonic() < end) and not source.is_ended() and not over.wait(0.02):
                     pass
