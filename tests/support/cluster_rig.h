@@ -35,7 +35,7 @@
 enum {
     RIG_GUARD = 60,
     RIG_NODES = 4,
-    RIG_STREAMS = 8,
+    RIG_STREAMS = 16,
     RIG_WORKERS = 2,
     RIG_WORDS = 32,
     RIG_PEER = 1 << 20, /* bytes that a peer reads */

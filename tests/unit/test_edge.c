@@ -509,6 +509,28 @@ static void head_asks_the_cluster(void **state) {
     rig_close(&rig);
 }
 
+/* A name that no node has is no stream once that is answered: clients choose it. */
+static void names_of_head_are_no_streams(void **state) {
+    static const char *const few[] = {"--max-streams", "4", NULL};
+    struct cluster_rig rig;
+    (void)state;
+    rig_open(&rig);
+    struct rig_node *a = rig_add(&rig, "a", secret, few);
+    for (int i = 0; i < 12; i++) {
+        char none[16];
+        snprintf(none, sizeof none, "none/%d", i);
+        struct rig_peer peer = rig_request(a, "HEAD", none, "");
+        RIG_UNTIL(&rig, rig_status(&peer) != 0);
+        assert_int_equal(rig_status(&peer), 404);
+        rig_hang_up(&peer);
+    }
+    struct rig_peer publisher = rig_publish(a, name);
+    rig_send(&publisher, 0, 'a', 0);
+    RIG_UNTIL(&rig, rig_is_live(a, name, false));
+    rig_hang_up(&publisher);
+    rig_close(&rig);
+}
+
 /* Players of an edge are spread over its workers as others are; a node's pull is not. */
 static void players_of_an_edge_are_spread(void **state) {
     static const char *const spread[] = {"--spread", "1", "--wait", "0", NULL};
@@ -594,6 +616,7 @@ int main(void) {
         cmocka_unit_test(requests_are_verified),
         cmocka_unit_test(without_a_secret_rules_apply),
         cmocka_unit_test(head_asks_the_cluster),
+        cmocka_unit_test(names_of_head_are_no_streams),
         cmocka_unit_test(players_of_an_edge_are_spread),
         cmocka_unit_test(a_backup_stands_in_on_each_node),
     };

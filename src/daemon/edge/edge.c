@@ -107,8 +107,12 @@ static bool is_needed(const struct edge_stream *edge) {
     return edge->needed_at > 0 && now - edge->needed_at < 2 * COMPONENT_NEEDED_MS;
 }
 
+static bool is_used(const struct edge_stream *edge) {
+    return stream_player_count(edge->stream) > 0 || is_needed(edge);
+}
+
 static bool wants_media(const struct edge_stream *edge) {
-    return !edge->stream->cluster.claims && (stream_player_count(edge->stream) > 0 || is_needed(edge));
+    return !edge->stream->cluster.claims && is_used(edge);
 }
 
 static void stop_timer(struct edge_stream *edge) {
@@ -176,19 +180,24 @@ static void wait_for(struct edge_stream *edge, uint64_t ms) {
     start_timer(edge, ms);
 }
 
-/* Nothing came of it: the cluster is asked again after a while. */
-static void retry(struct edge_stream *edge, const char *reason) {
+/* Nothing came of it: the cluster is asked again after a while. Returns the milliseconds */
+static uint64_t ask_later(struct edge_stream *edge, const char *reason) {
     edge->failures++;
     const uint64_t wait = backoff(edge->failures);
     snprintf(edge->reason, sizeof edge->reason, "%s", reason);
     atomic_fetch_add_explicit(&edge->edges->failed, 1, memory_order_relaxed);
+    edge->tried = 0;
+    wait_for(edge, wait);
+    stream_set_search(edge->stream, STREAM_SEARCH_FAILED);
+    return wait;
+}
+
+static void retry(struct edge_stream *edge, const char *reason) {
+    const uint64_t wait = ask_later(edge, reason);
     /* A publisher that ends is looked for once more where it was: nothing is wrong with that. */
     LOG(edge->failures == 1 ? LOG_INFO : LOG_WARNING, "edge", {"stream", edge->stream->name},
         {"node", edge->target.node}, {"address", edge->target.address}, {"state", edge_state_name(EDGE_WAITING)},
         {"reason", reason}, {"failures", log_unsigned(edge->failures).text}, {"retry_ms", log_unsigned(wait).text});
-    edge->tried = 0;
-    wait_for(edge, wait);
-    stream_set_search(edge->stream, STREAM_SEARCH_FAILED);
 }
 
 /* The pull's owner */
@@ -338,8 +347,16 @@ static void located(struct edge_stream *edge) {
         rest(edge);
     else if (job->error == -EHOSTDOWN && *edge->origin.node)
         begin(edge);
-    else
-        retry(edge, job->error == -EHOSTDOWN ? "cluster engine unavailable" : strerror(-job->error));
+    else if (!is_used(edge))
+        rest(edge);
+    else /* not logged: the engine's failure is, and clients choose the names */
+        (void)ask_later(edge, job->error == -EHOSTDOWN ? "cluster engine unavailable" : strerror(-job->error));
+}
+
+/* A client has only asked whether it is there, and it is not: nothing of that stays, or names that
+ * clients choose would fill --max-streams. The control plane knows the answer for a while. */
+static bool is_done(const struct edge_stream *edge) {
+    return edge->state == EDGE_IDLE && !*edge->origin.node && !is_used(edge);
 }
 
 static void found(struct edge_stream *edge) {
@@ -358,9 +375,11 @@ static void come_back(struct cluster_job *job) {
     struct edge_stream *edge = job->user;
     const enum edge_state state = edge->state;
     edge->job_is_out = false;
-    if (state == EDGE_ASKING)
+    if (state == EDGE_ASKING) {
         located(edge);
-    else if (state == EDGE_FINDING)
+        if (is_done(edge))
+            start_timer(edge, 0);
+    } else if (state == EDGE_FINDING)
         found(edge);
     else if (state == EDGE_FORGETTING && !edge->edges->is_stopped && wants_media(edge))
         ask(edge);
@@ -383,9 +402,11 @@ static void on_timer(sluice_timer *timer, void *user) {
     (void)timer;
     if (edge->is_over)
         discard_pull(edge, 0);
-    if (edge->state != EDGE_WAITING)
+    if (is_done(edge) && !edge->job_is_out && !edge->edges->is_stopped)
+        forget(edge);
+    else if (edge->state != EDGE_WAITING)
         return;
-    if (!wants_media(edge))
+    else if (!wants_media(edge))
         rest(edge);
     else if (edge->tried > 0 && *edge->origin.node)
         next_target(edge);
@@ -612,9 +633,10 @@ static void tick_edge(struct edge_stream *edge, uint64_t now) {
     const bool lingers = edge->state == EDGE_FETCHING && !edge->edges->is_stopped;
     if (edge->pull && !edge->is_over)
         pull_tick(edge->pull, now);
-    if (stream_player_count(edge->stream) > 0 || is_needed(edge))
+    const uint64_t least = lingers ? options_of(edge)->linger_ms : *edge->origin.node ? EDGE_NEGATIVE_MS : 0;
+    if (is_used(edge))
         edge->wanted_at = now;
-    if (!edge->job_is_out && now - edge->wanted_at >= (lingers ? options_of(edge)->linger_ms : EDGE_NEGATIVE_MS))
+    else if (!edge->job_is_out && now - edge->wanted_at >= least)
         forget(edge);
 }
 

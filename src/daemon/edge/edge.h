@@ -21,7 +21,8 @@ enum {
     EDGE_BACKOFF_MS = 250, /* after the first failure; then twice as long each time */
     EDGE_BACKOFF_MOST_MS = 2000,
     EDGE_STABLE_MS = 1000,   /* of media, after which it is asked again at once */
-    EDGE_NEGATIVE_MS = 1000, /* that "no node has it" holds for the players that come */
+    EDGE_NEGATIVE_MS = 1000, /* that "no node has it" holds for the players that come; and that a
+                                location is kept without them */
     EDGE_REASON = 128,
 };
 
