@@ -282,8 +282,9 @@ class HttpTest(TlsCase):
             def listed():
                 with daemon.connect() as peer:
                     peer.sendall(GET % b"recordings/live/a")
-                    (_, body), = responses(peer, 1)
-                return json.loads(body)["recordings"]
+                    (status, body), = responses(peer, 1)
+                # Until the first one is there, its folder is not.
+                return json.loads(body)["recordings"] if status == 200 else None
             recording, = harness.wait_until(listed, "the recording")
             # What the kernel takes is not known: the clients read up to different places, wait, and go on.
             clients = []
