@@ -5,6 +5,7 @@ import contextlib
 import os
 import select
 import shutil
+import signal
 import socket
 import tempfile
 import threading
@@ -37,7 +38,8 @@ class Cluster:
     def __exit__(self, kind, error, trace):
         for node in self.nodes:
             if kind is None:
-                node.stop()
+                # At once: by SIGTERM it would send its clients to the others first.
+                node.stop(signal.SIGINT)
             else:
                 node.kill()
                 print("\nlog of a node:\n" + node.last_lines())

@@ -72,7 +72,7 @@ class KickTest(ClusterCase):
         first = self.stack.enter_context(Marked(a, NAME, 1))
         player = self.stack.enter_context(Player(b, NAME))
         wait_order(player, 1)
-        self.assertEqual(self.delete(b, "publishers/%d?ban=2" % b.stream(NAME)["publisher"]["id"]), 204)
+        self.assertEqual(self.delete(b, "publishers/%d?ban=1" % b.stream(NAME)["publisher"]["id"]), 204)
         first.check_ended(self, 403, "kicked")
         wait_until(lambda: not self.refused(b), "the end of the ban")
         self.stack.enter_context(Marked(b, NAME, 2))
