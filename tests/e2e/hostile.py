@@ -527,14 +527,20 @@ class Attack:
         self._up, self._unopened = collections.Counter(), set()
         self.told = {kind.name(): {"opened": 0, "ended": 0, "failed": 0, "most_up": 0, "sent": 0,
                                    "answers": collections.Counter()} for kind in kinds}
-        # All begin within two seconds.
+        spread = self.spread(len(kinds) * options["connections"])
         for kind in kinds:
             for number in range(options["connections"]):
                 peer = kind(self, number)
                 self._unopened.add(peer)
-                self._later(2 * self._random.random(), peer, None)
+                self._later(spread * self._random.random(), peer, None)
         self._ending = False
         signal.signal(signal.SIGTERM, self._end)
+
+    @staticmethod
+    def spread(peers):
+        """Seconds within which so many begin."""
+        del peers
+        return 2
 
     def _end(self, *_):
         self._ending = True

@@ -16,6 +16,7 @@ import hostile
 import tls_layer
 
 ADDRESS = "127.0.0.3"  # Of the kinds below: their handshakes count for an address that nobody else has.
+HANDSHAKES = 200  # A second, in the beginning: more at a time than this program completes would only be refused.
 OTHERS_ADDRESS = "127.0.0.4"  # Of the other kinds; healthy clients have 127.0.0.1.
 
 
@@ -142,6 +143,10 @@ class Attack(hostile.Attack):
         super().__init__(options)
         for kind in self.told.values():
             kind["handshakes"] = 0
+
+    @staticmethod
+    def spread(peers):
+        return max(2, peers / HANDSHAKES)
 
     def new_socket(self, peer):
         made = super().new_socket(peer)
