@@ -130,9 +130,10 @@ class Wire:
         return "redis://%s:%d" % self.address
 
     def lead_to(self, target):
-        """New connections go there."""
+        """New connections go there, when they may pass."""
+        if self._target is None:
+            self._open.set()
         self._target = target
-        self._open.set()
 
     def hold(self):
         """Nothing passes from now on, and nobody is told."""

@@ -170,9 +170,9 @@ class FaultTest(Case):
         b.kill()
         sent = first.number - EACH
         for way in (ways[0], ways[2]):
-            way.cut()
             way.lead_to((after.host, after.port))
             way.cut()
+        ways[0].release()
 
         def is_back():
             return mark_of(player.frames[-1])[0] == 1
@@ -404,7 +404,25 @@ class ChaosTest(Case):
         if self.nodes.engine.process.poll() is not None:
             return None
         self.nodes.engine.stop()
-        return self.nodes.restart_engine
+        return lambda: self.nodes.engine.process.poll() is None or self.nodes.restart_engine()
+
+    def fail_over(self, _):
+        """To a copy that has missed the last seconds."""
+        engine = self.nodes.engine
+        if engine.process.poll() is not None:
+            return None
+        copy = self.stack.enter_context(redis_server.Redis("--replicaof", engine.host, str(engine.port),
+                                                           environment=engine.environment))
+        wait_until(lambda: copy.ask("ROLE")[3] == "connected", "a copy of the engine")
+        copy.ask("REPLICAOF", "NO", "ONE")
+
+        def mend():
+            self.nodes.engine.stop()
+            self.nodes.engine = copy
+            for member in self.members:
+                member.to_engine.lead_to((copy.host, copy.port))
+                member.to_engine.cut()
+        return mend
 
     def split(self, member):
         """Some nodes find another engine, which knows nothing of what the others do: two masters."""
@@ -420,7 +438,8 @@ class ChaosTest(Case):
     def jump(self, _):
         self.clock.set(self.random.choice((-HOUR_US, 0, HOUR_US)))
 
-    FAULTS = (stop, stop, kill, kill, drain, cut_engine, cut_engine, break_engine, cut_way, lose_way, forget, split, split, jump)
+    FAULTS = (stop, stop, kill, kill, drain, cut_engine, cut_engine, break_engine, cut_way, lose_way, fail_over, fail_over,
+              forget, split, jump)
 
     def mend(self, everything=False):
         now = time.monotonic()
