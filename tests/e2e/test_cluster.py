@@ -215,6 +215,32 @@ class PlayTest(unittest.TestCase):
         self.assertEqual(pulls(a), 0)
         self.assertNotIn(Cluster.SECRET, a.last_lines() + b.last_lines())
 
+    def test_stolen_address(self):
+        """Another server has the address of a node: neither what it sends nor its epoch, above all others, is believed."""
+        nodes, way = self.cluster("--wait", "10"), self.stack.enter_context(Wire())
+        a, b = nodes.add("a", way=way), nodes.add("b")
+        source = self.stack.enter_context(Marked(a, NAME, 1))
+        player = self.stack.enter_context(Player(b, NAME))
+        wait_order(player, 1)
+        with socket.create_server((harness.own_host(), 0)) as thief:
+            thief.settimeout(harness.PATIENCE)
+            way.lead_to(thief.getsockname())
+            way.cut()
+            for _ in range(2):
+                with thief.accept()[0] as peer:
+                    self.assertIn(b"\r\nSluice-Cluster: ", peer.recv(4096))
+                    peer.sendall(b"HTTP/1.1 200 OK\r\nSluice-Epoch: %d\r\nSluice-Signature: %s\r\n\r\n%s" %
+                                 ((1 << 53) - 1, b"0" * 64, flv.stream(10)[0]))
+                    peer.settimeout(harness.PATIENCE)
+                    with contextlib.suppress(ConnectionError):
+                        self.assertEqual(peer.recv(1), b"")
+            way.lead_to(a.address("http"))
+        b.wait_log("edge", stream=NAME, detail="the answer is not signed by a node of this cluster")
+        count = len(player.frames)
+        player.wait(lambda player: len(player.frames) > count + 40, "more frames")
+        check_whole(self, player, [1])
+        self.assertIsNone(source.error)
+
     def test_rules_do_not_apply_to_nodes(self):
         """They are for the players, where those are."""
         nodes = self.cluster("--rule", "publish * allow", "--rule", "play * from 127.0.0.1 allow")

@@ -204,6 +204,37 @@ static void names_are_bounded(void **state) {
     assert_int_equal(read_at(value, &far, NOW), -EKEYREJECTED);
 }
 
+/* A response is of one request and one epoch. */
+static void responses_are_signed(void **state) {
+    static const struct cluster_signing none;
+    struct cluster_fetch fetch = a_fetch(), read;
+    char value[CLUSTER_FIELD], written[CLUSTER_SIGNATURE + 1], other[CLUSTER_SIGNATURE + 1],
+        answer[CLUSTER_SIGNATURE + 1];
+    const struct cluster_signing signing = signing_of("/live/a.flv");
+    struct cluster_signing wrong = signing;
+    (void)state;
+    assert_int_equal(cluster_sign_write(&fetch, &none, value), 0);
+    cluster_sign_get(value, written);
+    assert_string_equal(written, "");
+    fetch.expires_ms++;
+    assert_int_equal(cluster_sign_write(&fetch, &signing, value), 0);
+    cluster_sign_get(value, other);
+    fetch.expires_ms--;
+    assert_int_equal(cluster_sign_write(&fetch, &signing, value), 0);
+    cluster_sign_get(value, written);
+    assert_int_equal(cluster_sign_read(text_of(value), &signing, NOW, &read), 0);
+    assert_string_equal(read.signature, written);
+    assert_int_equal(cluster_sign_response(&signing, read.signature, 7, answer), 0);
+    assert_true(cluster_sign_check_response(&signing, written, 7, text_of(answer)));
+    assert_false(cluster_sign_check_response(&signing, written, 8, text_of(answer)));
+    assert_false(cluster_sign_check_response(&signing, other, 7, text_of(answer)));
+    assert_false(cluster_sign_check_response(&signing, written, 7, text_of(written)));
+    assert_false(cluster_sign_check_response(&signing, written, 7, text_of("")));
+    assert_false(cluster_sign_check_response(&signing, written, 7, (sluice_http_text){answer, CLUSTER_SIGNATURE - 1}));
+    wrong.secret_size--;
+    assert_false(cluster_sign_check_response(&wrong, written, 7, text_of(answer)));
+}
+
 static void a_list_of_nodes(void **state) {
     (void)state;
     char via[CLUSTER_VIA] = "";
@@ -230,6 +261,7 @@ int main(void) {
         cmocka_unit_test(with_a_secret_there_is_a_signature_and_without_none),
         cmocka_unit_test(what_is_malformed_is_rejected),
         cmocka_unit_test(names_are_bounded),
+        cmocka_unit_test(responses_are_signed),
         cmocka_unit_test(a_list_of_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

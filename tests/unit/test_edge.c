@@ -1,6 +1,7 @@
 /* Streams that another node has: servers of one process, with an engine that is the test's. */
 #include "support/cluster_rig.h"
 
+#include "daemon/cluster/cluster_command.h"
 #include "daemon/cluster/cluster_sign.h"
 #include "shared/text.h"
 
@@ -465,6 +466,8 @@ static void without_a_secret_rules_apply(void **state) {
     struct rig_peer other = rig_publish(c, name);
     expect(&rig, c, &(struct request){.to = "c", .secret = ""}, 403);
     expect(&rig, a, &(struct request){.epoch = 1001, .secret = ""}, 200);
+    /* Nor does anybody use up the epochs. */
+    expect(&rig, a, &(struct request){.epoch = CLUSTER_EPOCH_MAX, .secret = ""}, 403);
     rig_hang_up(&other);
     rig_hang_up(&player);
     rig_hang_up(&publisher);

@@ -13,9 +13,11 @@
 
 enum {
     MAC = 32,
-    HEX = 2 * MAC,
+    HEX = CLUSTER_SIGNATURE,
     SIGNED = 2048, /* bytes: method, path and value; of paths a stream's name is the longest */
 };
+
+_Static_assert(HEX == 2 * MAC, "two digits for each byte");
 
 static const char signature_key[] = "; signature=";
 
@@ -60,10 +62,18 @@ static int make_mac(const struct cluster_signing *signing, sluice_http_text valu
     return is_made && size == MAC ? 0 : -EIO;
 }
 
+static int write_mac(const struct cluster_signing *signing, sluice_http_text value, char text[HEX + 1]) {
+    uint8_t mac[EVP_MAX_MD_SIZE];
+    if (make_mac(signing, value, mac) < 0)
+        return -EIO;
+    for (size_t i = 0; i < MAC; i++)
+        snprintf(text + 2 * i, 3, "%02x", mac[i]);
+    return 0;
+}
+
 int cluster_sign_write(const struct cluster_fetch *fetch, const struct cluster_signing *signing,
                        char ret_value[CLUSTER_FIELD]) {
-    char value[CLUSTER_FIELD];
-    uint8_t mac[EVP_MAX_MD_SIZE];
+    char value[CLUSTER_FIELD], digits[HEX + 1];
     int length = snprintf(value, sizeof value,
                           "from=%s; to=%s; epoch=%" PRIu64 "; expires=%" PRIu64 "; via=%s; mode=%s", fetch->from,
                           fetch->to, fetch->epoch, fetch->expires_ms, fetch->via,
@@ -71,11 +81,9 @@ int cluster_sign_write(const struct cluster_fetch *fetch, const struct cluster_s
     if (length < 0 || (size_t)length + sizeof signature_key + HEX > sizeof value)
         return -EIO;
     if (signing->secret_size > 0) {
-        if (make_mac(signing, (sluice_http_text){value, (size_t)length}, mac) < 0)
+        if (write_mac(signing, (sluice_http_text){value, (size_t)length}, digits) < 0)
             return -EIO;
-        length += snprintf(value + length, sizeof value - (size_t)length, "%s", signature_key);
-        for (size_t i = 0; i < MAC; i++)
-            length += snprintf(value + length, sizeof value - (size_t)length, "%02x", mac[i]);
+        length += snprintf(value + length, sizeof value - (size_t)length, "%s%s", signature_key, digits);
     }
     memcpy(ret_value, value, (size_t)length + 1);
     return 0;
@@ -164,12 +172,9 @@ static const char *cut_signature(sluice_http_text *value) {
 
 /* The digits are compared, in a time that tells nothing of them. */
 static int check_signature(const char *signature, const struct cluster_signing *signing, sluice_http_text value) {
-    uint8_t mac[EVP_MAX_MD_SIZE];
     char expected[HEX + 1];
-    if (make_mac(signing, value, mac) < 0)
+    if (write_mac(signing, value, expected) < 0)
         return -EKEYREJECTED;
-    for (size_t i = 0; i < MAC; i++)
-        snprintf(expected + 2 * i, 3, "%02x", mac[i]);
     return CRYPTO_memcmp(signature, expected, HEX) == 0 ? 0 : -EKEYREJECTED;
 }
 
@@ -187,6 +192,38 @@ int cluster_sign_read(sluice_http_text value, const struct cluster_signing *sign
         return error;
     if (now_ms >= fetch.expires_ms)
         return -EKEYEXPIRED;
+    if (signature)
+        memcpy(fetch.signature, signature, HEX);
     *ret_fetch = fetch;
     return 0;
+}
+
+bool cluster_sign_may_be_epoch(uint64_t epoch, uint64_t now_ms) {
+    return epoch / 1000 <= now_ms + CLUSTER_SIGN_AHEAD_MS;
+}
+
+void cluster_sign_get(const char *value, char ret_signature[CLUSTER_SIGNATURE + 1]) {
+    sluice_http_text text = text_of(value);
+    const char *signature = cut_signature(&text);
+    memcpy(ret_signature, signature ? signature : "", signature ? HEX + 1 : 1);
+}
+
+/* Of what no request has as its method. */
+static struct cluster_signing of_response(const struct cluster_signing *signing, const char *request) {
+    return (struct cluster_signing){text_of("response"), text_of(request), signing->secret, signing->secret_size};
+}
+
+int cluster_sign_response(const struct cluster_signing *signing, const char *request, uint64_t epoch,
+                          char ret_signature[CLUSTER_SIGNATURE + 1]) {
+    const struct cluster_signing response = of_response(signing, request);
+    char value[32];
+    snprintf(value, sizeof value, "epoch=%" PRIu64, epoch);
+    return write_mac(&response, text_of(value), ret_signature);
+}
+
+bool cluster_sign_check_response(const struct cluster_signing *signing, const char *request, uint64_t epoch,
+                                 sluice_http_text signature) {
+    char expected[HEX + 1];
+    return signature.length == HEX && cluster_sign_response(signing, request, epoch, expected) == 0 &&
+           CRYPTO_memcmp(signature.text, expected, HEX) == 0;
 }

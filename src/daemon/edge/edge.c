@@ -37,6 +37,7 @@ struct edge_stream {
     sluice_timer *timer;                     /* NULL: the worker drains, and its loop may be gone */
     uint64_t asked_at, wanted_at, needed_at; /* loop times, the last ones; needed_at: 0: never */
     unsigned failures;
+    char signature[CLUSTER_SIGNATURE + 1]; /* of the pull's request */
     char reason[EDGE_REASON];
 };
 
@@ -203,7 +204,7 @@ static void retry(struct edge_stream *edge, const char *reason) {
 /* The pull's owner */
 
 static int write_fields(const struct pull *pull, const char *path, char *buffer, size_t size) {
-    const struct edge_stream *edge = pull->user;
+    struct edge_stream *edge = pull->user;
     const struct worker *worker = edge->edges->worker;
     const struct edge_request request = {
         .self = server_cluster_self(worker->server),
@@ -214,12 +215,17 @@ static int write_fields(const struct pull *pull, const char *path, char *buffer,
         .mode = edge->mode,
         .path = path,
     };
-    return edge_request_write(&request, buffer, size);
+    return edge_request_write(&request, buffer, size, edge->signature);
 }
 
 static const char *judge(struct pull *pull, const sluice_http_response *response) {
     struct edge_stream *edge = pull->user;
-    return edge_response_judge(response, edge->stream->cluster.seen, &edge->epoch);
+    const struct server *server = edge->edges->worker->server;
+    const struct edge_expected expected = {.self = server_cluster_self(server),
+                                           .now_ms = server_cluster_time(server),
+                                           .signature = edge->signature,
+                                           .least = edge->stream->cluster.seen};
+    return edge_response_judge(response, &expected, &edge->epoch);
 }
 
 static void describe(const struct pull *pull, struct stream_source *source) {

@@ -49,7 +49,8 @@ static void list_nodes(const struct stream *stream, char via[CLUSTER_VIA]) {
     }
 }
 
-int edge_request_write(const struct edge_request *request, char *buffer, size_t size) {
+int edge_request_write(const struct edge_request *request, char *buffer, size_t size,
+                       char ret_signature[CLUSTER_SIGNATURE + 1]) {
     const struct cluster_self *self = request->self;
     const struct cluster_signing signing = {.method = {"GET", 3},
                                             .path = {request->path, strcspn(request->path, "?")},
@@ -65,7 +66,10 @@ int edge_request_write(const struct edge_request *request, char *buffer, size_t 
     if (error)
         return error;
     const int length = snprintf(buffer, size, "Sluice-Cluster: %s\r\n", value);
-    return length < 0 || (size_t)length >= size ? -EMSGSIZE : length;
+    if (length < 0 || (size_t)length >= size)
+        return -EMSGSIZE;
+    cluster_sign_get(value, ret_signature);
+    return length;
 }
 
 static const char *explain(unsigned status) {
@@ -87,14 +91,27 @@ static const char *explain(unsigned status) {
     }
 }
 
-const char *edge_response_judge(const sluice_http_response *response, uint64_t least, uint64_t *ret_epoch) {
+/* With a secret, whoever has the address now does not count: media and an epoch are the node's. */
+static bool is_believed(const sluice_http_response *response, const struct edge_expected *expected, uint64_t epoch) {
+    const sluice_http_header *header = sluice_http_response_find(response, "Sluice-Signature");
+    const struct cluster_signing signing = {.secret = expected->self->secret,
+                                            .secret_size = expected->self->secret_size};
+    if (signing.secret_size == 0)
+        return cluster_sign_may_be_epoch(epoch, expected->now_ms);
+    return header && cluster_sign_check_response(&signing, expected->signature, epoch, header->value);
+}
+
+const char *edge_response_judge(const sluice_http_response *response, const struct edge_expected *expected,
+                                uint64_t *ret_epoch) {
     const sluice_http_header *header = sluice_http_response_find(response, "Sluice-Epoch");
     uint64_t epoch;
     if (response->status != 200)
         return explain(response->status);
     if (!header || !text_number(header->value, CLUSTER_EPOCH_MAX, &epoch))
         return "no epoch";
-    if (epoch < least)
+    if (!is_believed(response, expected, epoch))
+        return "the answer is not signed by a node of this cluster";
+    if (epoch < expected->least)
         return "an older epoch";
     *ret_epoch = epoch;
     return NULL;

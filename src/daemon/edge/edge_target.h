@@ -30,10 +30,21 @@ struct edge_request {
     const char *path;
 };
 
-/* The request's field, with its end. Bytes; -EMSGSIZE, -EIO */
-int edge_request_write(const struct edge_request *request, char *buffer, size_t size);
+/* The request's field, with its end, and its signature, which may be empty. Bytes; -EMSGSIZE,
+ * -EIO */
+int edge_request_write(const struct edge_request *request, char *buffer, size_t size,
+                       char ret_signature[CLUSTER_SIGNATURE + 1]);
 
-/* NULL: the stream comes, with an epoch of at least @least; or why not, in a few words. */
-const char *edge_response_judge(const sluice_http_response *response, uint64_t least, uint64_t *ret_epoch);
+/* What a response has to be. */
+struct edge_expected {
+    const struct cluster_self *self;
+    uint64_t now_ms;       /* server_cluster_time() */
+    const char *signature; /* of the request */
+    uint64_t least;        /* epoch */
+};
+
+/* NULL: the stream comes; or why not, in a few words. */
+const char *edge_response_judge(const sluice_http_response *response, const struct edge_expected *expected,
+                                uint64_t *ret_epoch);
 
 #endif

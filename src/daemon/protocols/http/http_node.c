@@ -4,6 +4,7 @@
  * another node may have.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,8 @@ static unsigned judge(const struct http_session *session, const sluice_http_requ
     const struct cluster_self *self = server_cluster_self(server);
     const struct cluster_signing signing = {request->method, request->path, self->secret, self->secret_size};
     int error = cluster_sign_read(value, &signing, server_cluster_time(server), ret_fetch);
-    if (!error && self->secret_size == 0 && !is_local(session))
+    if (!error && self->secret_size == 0 &&
+        (!is_local(session) || !cluster_sign_may_be_epoch(ret_fetch->epoch, server_cluster_time(server))))
         error = -EKEYREJECTED;
     *ret_reason = error == -EPROTO        ? "malformed Sluice-Cluster"
                   : error == -EKEYEXPIRED ? "the signature has expired"
@@ -109,6 +111,18 @@ const char *http_node_list(const struct http_session *session) {
 }
 
 /* What it gets */
+
+void http_node_write(const struct http_session *session, const struct stream *stream, char *text, size_t size) {
+    const struct cluster_self *self = server_cluster_self(session->base.worker->server);
+    const struct cluster_signing signing = {.secret = self->secret, .secret_size = self->secret_size};
+    const uint64_t epoch = stream->cluster.epoch;
+    char signature[CLUSTER_SIGNATURE + 1] = "";
+    /* Without one, the node that has asked does not believe it. */
+    if (self->secret_size > 0)
+        (void)cluster_sign_response(&signing, session->node->fetch.signature, epoch, signature);
+    snprintf(text, size, "Sluice-Epoch: %" PRIu64 "\r\n%s%s%s", epoch, *signature ? "Sluice-Signature: " : "",
+             signature, *signature ? "\r\n" : "");
+}
 
 static bool is_own(const struct stream *stream) {
     return stream->live && !stream->source.is_remote && stream->cluster.claims;

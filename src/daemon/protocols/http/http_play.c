@@ -11,20 +11,19 @@
 #include "shared/text.h"
 
 size_t http_play_head(const struct http_session *session, char *buffer, size_t size, bool chunked) {
-    char origin[HTTP_CORS_TEXT];
-    http_cors_write(session, origin, sizeof origin);
-    char epoch[sizeof "Sluice-Epoch: 18446744073709551615\r\n"] = "";
+    char fields[HTTP_CORS_TEXT];
     if (session->node)
-        snprintf(epoch, sizeof epoch, "Sluice-Epoch: %llu\r\n",
-                 (unsigned long long)session->player->stream->cluster.epoch);
+        http_node_write(session, session->player->stream, fields, sizeof fields);
+    else
+        http_cors_write(session, fields, sizeof fields);
     int length = snprintf(buffer, size,
                           "HTTP/1.%d 200 OK\r\n"
                           "Server: sluiced\r\n"
                           "Content-Type: video/x-flv\r\n"
                           "Cache-Control: no-store\r\n"
-                          "%s%sConnection: close\r\n"
+                          "%sConnection: close\r\n"
                           "%s\r\n",
-                          chunked ? 1 : 0, origin, epoch, chunked ? "Transfer-Encoding: chunked\r\n" : "");
+                          chunked ? 1 : 0, fields, chunked ? "Transfer-Encoding: chunked\r\n" : "");
     return (size_t)length;
 }
 

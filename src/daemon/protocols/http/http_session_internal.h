@@ -243,6 +243,9 @@ const char *http_node_list(const struct http_session *session);
 /* Plays the stream to the node, or answers that this node does not have it; takes the reference. */
 void http_node_join(struct http_session *session, const sluice_http_request *request, struct stream *stream);
 
+/* The fields of the response to another node, at most HTTP_CORS_TEXT with the zero. */
+void http_node_write(const struct http_session *session, const struct stream *stream, char *text, size_t size);
+
 /* Whether a node does not have to wait for the stream any longer. */
 bool http_node_is_given_up(const struct http_session *session, const struct stream *stream);
 
