@@ -337,6 +337,32 @@ class PublishTest(unittest.TestCase):
         check_whole(self, player, [1])
         self.assertIsNone(other.error)
 
+    def test_engine_is_full(self):
+        """What takes no writes is no engine: leases would end, and no node would have a stream any more."""
+        nodes, a, b = self.start("--linger", "0")
+        self.stack.enter_context(Marked(a, NAME, 1))
+        with Player(b, NAME) as player:
+            wait_order(player, 1)
+        nodes.engine.ask("CONFIG", "SET", "maxmemory", "1")
+        for node in (a, b):
+            node.wait_log("cluster engine lost", reason="the server's memory or disk is full")
+        nodes.wait_node("a", there=False)
+        with Player(b, NAME) as player:
+            wait_order(player, 1)
+        nodes.engine.ask("CONFIG", "SET", "maxmemory", "0")
+        nodes.wait_owner(NAME, "a")
+
+    def test_protected_mode(self):
+        """The reason is one that helps; the real mode does not reject this host."""
+        with socket.create_server((harness.own_host(), 0)) as server:
+            server.settimeout(harness.PATIENCE)
+            nodes = self.stack.enter_context(Cluster())
+            node = nodes.start("a", engine="redis://%s:%d" % server.getsockname())
+            with server.accept()[0] as peer:
+                peer.sendall(b"-DENIED Redis is running in protected mode because ...\r\n")
+                node.wait_log("cluster engine unavailable", reason="the server is in protected mode",
+                              detail="give it a password, or set its protected-mode to no")
+
     def test_engine_is_down_and_new_names_are_refused(self):
         nodes, a, b = self.start("--cluster-down", "refuse")
         self.stack.enter_context(Marked(a, NAME, 1))

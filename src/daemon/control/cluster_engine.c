@@ -46,7 +46,7 @@ struct cluster_engine {
     uint64_t connection;
     /* of each host, since the last connection */
     char logged[CLUSTER_OPTION_HOSTS][CLUSTER_LINK_REASON];
-    int logged_error; /* of commands */
+    int logged_error; /* of commands; 0: none since the lease was renewed */
 
     struct cluster_greeting server;
     char reason[CLUSTER_LINK_REASON]; /* of the last failure */
@@ -286,22 +286,31 @@ static const struct cluster_link_calls link_calls = {
 
 /* ---- Commands ---- */
 
-/* Of errors of one kind, once, until a command succeeds. */
-static void note_error(struct cluster_engine *engine, int error) {
+/*
+ * After which the server is no engine. One that is full among them: the leases end, and what it
+ * says of streams is that no node has them.
+ */
+static bool is_fatal(int error) {
+    return error == -ENOEXEC || error == -EROFS || error == -EPROTO || error == -ENOSPC;
+}
+
+/* Of errors of one kind, once, until the lease is renewed. */
+static void note_error(struct cluster_engine *engine, enum cluster_verb verb, int error) {
     if (error)
         note_failure(engine, reason_of(error));
-    if (error && error != engine->logged_error)
+    if (error && error != engine->logged_error && !is_fatal(error))
         LOG(LOG_WARNING, "cluster engine rejects commands", {"reason", reason_of(error)});
-    engine->logged_error = error;
+    if (error || verb == CLUSTER_RENEW)
+        engine->logged_error = error;
 }
 
 static void take_reply(struct cluster_engine *engine, const struct pending *command, const sluice_resp_reply *resp) {
     struct cluster_reply reply = {0};
     int error = cluster_script_read(command->verb, command->count, resp, &reply);
-    note_error(engine, error);
+    note_error(engine, command->verb, error);
     engine->commands[command->verb][error ? CLUSTER_COMMAND_ERROR : CLUSTER_COMMAND_OK]++;
     latency_add(&engine->latency, clock_ns() - command->sent_ns);
-    if (error == -ENOEXEC || error == -EROFS || error == -EPROTO) {
+    if (is_fatal(error)) {
         drop(engine, reason_of(error));
         return;
     }

@@ -39,7 +39,7 @@ static int error_of(const sluice_resp_reply *reply) {
     } errors[] = {
         {"WRONGPASS", -EACCES}, {"NOAUTH", -EACCES},  {"NOPERM", -EACCES},     {"NOPROTO", -EPROTONOSUPPORT},
         {"LOADING", -EAGAIN},   {"BUSY", -EAGAIN},    {"MASTERDOWN", -EAGAIN}, {"TRYAGAIN", -EAGAIN},
-        {"DENIED", -EACCES},    {"INVALID", -EACCES},
+        {"DENIED", -EPERM},     {"INVALID", -EACCES},
     };
     static const char unknown[] = "ERR unknown command";
     char text[sizeof unknown];

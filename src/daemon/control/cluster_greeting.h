@@ -28,9 +28,10 @@ struct cluster_greeting {
 };
 
 /*
- * The reply to HELLO. 0; -EACCES (a login is missing or wrong), -EPROTONOSUPPORT (it knows no
- * HELLO, or not this version), -EAGAIN (it is loading its data, or busy), -EREMOTEIO (another
- * error), -EPROTO (no reply to HELLO)
+ * The reply to HELLO. 0; -EACCES (a login is missing or wrong), -EPERM (the server takes only
+ * clients of its own host: Redis's protected mode), -EPROTONOSUPPORT (it knows no HELLO, or not
+ * this version), -EAGAIN (it is loading its data, or busy), -EREMOTEIO (another error), -EPROTO (no
+ * reply to HELLO)
  */
 int cluster_greeting_read(const sluice_resp_reply *reply, struct cluster_greeting *ret_greeting);
 

@@ -144,8 +144,10 @@ static bool is_for(const struct cluster_link *link, int error) {
 }
 
 static void fail_for(struct cluster_link *link, int error, const char *none) {
-    fail(link, error == -ENOENT            ? none
-               : error == -EPROTO          ? "malformed reply"
+    fail(link, error == -ENOENT   ? none
+               : error == -EPROTO ? "malformed reply"
+               : error == -EPERM
+                   ? "the server is in protected mode: give it a password, or set its protected-mode to no"
                : error == -EACCES          ? "wrong user or password, or they lack a right"
                : error == -EPROTONOSUPPORT ? "the server does not speak RESP 3: Redis 7 or Valkey is needed"
                : error == -EAGAIN          ? "the server is loading its data, or busy"
