@@ -15,7 +15,7 @@
 
 #define START_US UINT64_C(1764150000000000)
 
-enum { NODES = 3, QUEUED = 1100, JOBS = 2000, CHANGES = 64, STEP_MS = 50, TICK_MS = 250, FIRST_MS = 10000 };
+enum { NODES = 3, QUEUED = 1100, JOBS = 5000, CHANGES = 64, STEP_MS = 50, TICK_MS = 250, FIRST_MS = 10000 };
 
 struct sent {
     struct cluster_command command;
@@ -894,6 +894,31 @@ static void names_have_a_bound(void **state) {
     ASSERT_ANSWER(rig, claim(a, "live/9", SAME_NAME_REFUSE, 1), 0);
 }
 
+/* Nodes that come with a name of their own each time are not remembered for ever. */
+static void dead_nodes_make_room(void **state) {
+    struct rig *rig = *state;
+    struct member *a = start(rig, "a", false, 4000);
+    connect_member(a);
+    for (unsigned i = 0; i < 2 * CLUSTER_NODES_MAX; i++) {
+        struct cluster_event event = {
+            .verb = CLUSTER_EVENT_CLAIM,
+            .location = {.address = "c:80", .incarnation = 100 + i, .epoch = 100 + i},
+        };
+        snprintf(event.stream, sizeof event.stream, "old/%u", i);
+        snprintf(event.location.node, sizeof event.location.node, "old-%u", i);
+        ask(a, CLUSTER_LOCATE, event.stream);
+        cluster_node_heard(a->node, &event, rig->now);
+        ask(a, CLUSTER_FORGET, event.stream);
+        a->change_count = 0;
+    }
+    struct member *b = join(rig, "b");
+    granted(b, "live/x");
+    pass(rig, 3 * CLUSTER_LEASE_MS);
+    struct cluster_job *job = ask(a, CLUSTER_LOCATE, "live/x");
+    ASSERT_ANSWER(rig, job, 0);
+    assert_string_equal(job->location.node, "b");
+}
+
 static void claims_for_a_name_have_a_bound(void **state) {
     struct rig *rig = *state;
     struct member *a = join(rig, "a"), *b = join(rig, "b");
@@ -1168,6 +1193,7 @@ int main(void) {
         TEST(dead_nodes_have_no_streams),
         TEST(everything_is_looked_at_now_and_then),
         TEST(names_have_a_bound),
+        TEST(dead_nodes_make_room),
         TEST(claims_for_a_name_have_a_bound),
         TEST(commands_have_a_bound),
         TEST(lookups_do_not_make_claims),

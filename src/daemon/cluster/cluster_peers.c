@@ -33,10 +33,28 @@ struct cluster_peer_entry *cluster_peers_find(const struct cluster_peers *peers,
     return NULL;
 }
 
+/* Nodes with names of their own each time leave streams that nobody asks for again. */
+static void forget_dead(struct cluster_peers *peers) {
+    struct cluster_peer_entry *entry = TAILQ_FIRST(&peers->all);
+    while (entry && (entry->is_listed || entry->peer.is_alive))
+        entry = TAILQ_NEXT(entry, of_all);
+    if (!entry)
+        return;
+    for (struct cluster_stream *stream; (stream = LIST_FIRST(&entry->streams));) {
+        LIST_REMOVE(stream, of_peer);
+        stream->at = NULL;
+    }
+    remove_entry(peers, entry);
+}
+
 struct cluster_peer_entry *cluster_peers_get(struct cluster_peers *peers, const char *name) {
     struct cluster_peer_entry *entry = cluster_peers_find(peers, name);
-    if (entry || peers->count >= CLUSTER_PEERS_MAX)
+    if (entry)
         return entry;
+    if (peers->count >= CLUSTER_PEERS_MAX)
+        forget_dead(peers);
+    if (peers->count >= CLUSTER_PEERS_MAX)
+        return NULL;
     entry = calloc(1, sizeof *entry);
     if (!entry)
         return NULL;

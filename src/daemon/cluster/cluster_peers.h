@@ -40,7 +40,8 @@ void cluster_peers_clear(struct cluster_peers *peers);
 /* NULL: it is not known. */
 struct cluster_peer_entry *cluster_peers_find(const struct cluster_peers *peers, const char *name);
 
-/* Found or new, without a lease. NULL: there are too many, or no memory. */
+/* Found or new, without a lease; in the place of one that is dead if there are too many. NULL: all
+ * of them live, or no memory. */
 struct cluster_peer_entry *cluster_peers_get(struct cluster_peers *peers, const char *name);
 
 /* Nothing refers to it any more: frees it. */
