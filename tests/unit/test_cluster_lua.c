@@ -565,7 +565,7 @@ static void test_errors(void **state) {
     assert_int_equal(try_run(client, &command, &reply), -EACCES);
     ASK(client, "AUTH", "default", "");
     ASK(client, "SET", "test:P:nodes", "no set");
-    assert_int_equal(try_run(client, &command, &reply), -EREMOTEIO);
+    assert_int_equal(try_run(client, &command, &reply), -EEXIST);
     ASK(client, "DEL", "test:P:nodes");
 }
 

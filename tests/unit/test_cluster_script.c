@@ -320,6 +320,8 @@ static void test_errors(void **state) {
         {"-NOAUTH Authentication required.\r\n", -EACCES},
         {"-NOPERM this user has no permissions\r\n", -EACCES},
         {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", -ENOSPC},
+        {"-WRONGTYPE Operation against a key holding the wrong kind of value script: x\r\n", -EEXIST},
+        {"-ERR Unknown Redis command called from script script: x\r\n", -EOPNOTSUPP},
         {"-MISCONF Redis is configured to save RDB snapshots\r\n", -ENOSPC},
         {"-MOVED 866 127.0.0.1:7002\r\n", -EOPNOTSUPP},
         {"-CLUSTERDOWN Hash slot not served\r\n", -EOPNOTSUPP},

@@ -465,11 +465,12 @@ static int error_of(const sluice_resp_value *value) {
         {"NOREPLICAS", -EROFS},    {"UNBLOCKED", -EROFS},        {"NOAUTH", -EACCES},    {"NOPERM", -EACCES},
         {"WRONGPASS", -EACCES},    {"MOVED", -EOPNOTSUPP},       {"ASK", -EOPNOTSUPP},   {"CROSSSLOT", -EOPNOTSUPP},
         {"TRYAGAIN", -EOPNOTSUPP}, {"CLUSTERDOWN", -EOPNOTSUPP}, {"OOM", -ENOSPC},       {"MISCONF", -ENOSPC},
+        {"WRONGTYPE", -EEXIST},
     };
     char text[ERROR_TEXT];
     size_t length = sluice_slice_copy(&value->text, 0, text, sizeof text - 1);
     text[length] = '\0';
-    if (strstr(text, "non local key") || strstr(text, "unknown command"))
+    if (strstr(text, "non local key") || strstr(text, "unknown command") || strstr(text, "Unknown Redis command"))
         return -EOPNOTSUPP;
     if (strstr(text, "user executing the script can't"))
         return -EACCES;

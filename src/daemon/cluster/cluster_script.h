@@ -61,7 +61,7 @@ int cluster_script_write(struct cluster_script *script, const struct cluster_com
  * command), -ENOMEM; or the engine has reported an error: -ENOEXEC (it does not have the script),
  * -EROFS (it is not the master any more, or not ready: connect again), -EACCES (credentials or
  * rights), -EOPNOTSUPP (it is a Redis Cluster, or lacks a command), -ENOSPC (its memory or disk is
- * full), -EREMOTEIO (another one)
+ * full), -EEXIST (a key is of another type, so another program's), -EREMOTEIO (another one)
  */
 int cluster_script_read(enum cluster_verb verb, size_t count, const sluice_resp_reply *resp,
                         struct cluster_reply *ret_reply);

@@ -212,6 +212,8 @@ static const char *reason_of(int error) {
         return "the server's memory or disk is full";
     case -ENOMEM:
         return "out of memory";
+    case -EEXIST:
+        return "a key with the prefix is not the cluster's: choose another prefix";
     case -ENOEXEC:
         return "the server has lost the scripts";
     default:
