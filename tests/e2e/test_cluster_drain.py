@@ -84,6 +84,21 @@ class DrainTest(unittest.TestCase):
         c.wait_end()
         self.assertEqual(c.log("draining"), [])
 
+    def test_all_at_once(self):
+        """Where all are stopped, none waits for the others."""
+        nodes = self.cluster("--drain", "600")
+        a, b = nodes.add("a"), nodes.add("b")
+        nodes.wait_acquainted()
+        self.stack.enter_context(Marked(a, NAME, 1))
+        self.stack.enter_context(Marked(b, "live/b", 2))
+        for node, name, order in ((a, "live/b", 2), (b, NAME, 1)):
+            wait_order(self.stack.enter_context(Player(node, name)), order)
+            self.assertEqual(self.stack.enter_context(rtsp.Client(node)).ask("OPTIONS").status, 200)
+        for node in (a, b):
+            node.process.send_signal(signal.SIGTERM)
+        for node in (a, b):
+            node.wait_end()
+
     def test_other_protocols(self):
         """RTSP and RTMP: to another node's host, and the same port; not to another process on this host."""
         nodes = self.cluster()

@@ -26,7 +26,8 @@ struct cluster_client {
     struct wakeup wakeup;
     struct cluster_actions actions;
     struct event *ticks, *loads, *end;
-    bool seeks_refuge;        /* the node drains */
+    void (*no_refuge)(void *user); /* the node drains; or NULL */
+    void *drain_user;
     bool is_loading;          /* the workers have been asked for their load */
     uint64_t cpu_ns, load_at; /* the last time; 0: not yet */
     struct cluster_counts counts;
@@ -179,6 +180,57 @@ static void on_heard(void *user, const struct cluster_event *event) {
 static const struct cluster_engine_calls engine_calls = {
     .ready = on_ready, .lost = on_lost, .replied = on_replied, .heard = on_heard};
 
+/* ---- Other nodes for clients of this one ---- */
+
+struct places {
+    const struct cluster_client *client;
+    struct refuge_place list[REFUGE_MOST];
+    uint32_t players[REFUGE_MOST]; /* rising */
+    size_t count;
+};
+
+static void add_place(const struct cluster_peer *peer, void *user) {
+    struct places *places = user;
+    const struct cluster_client *client = places->client;
+    size_t at = places->count;
+    if (!*peer->address || strcmp(peer->name, client->self->node) == 0 ||
+        !cluster_node_is_alive(client->node, peer->name, clock_ms()))
+        return;
+    while (at > 0 && places->players[at - 1] > peer->load.players)
+        at--;
+    if (at == REFUGE_MOST)
+        return;
+    places->count += places->count < REFUGE_MOST;
+    memmove(&places->list[at + 1], &places->list[at], (places->count - 1 - at) * sizeof places->list[0]);
+    memmove(&places->players[at + 1], &places->players[at], (places->count - 1 - at) * sizeof places->players[0]);
+    snprintf(places->list[at].address, sizeof places->list[at].address, "%s", peer->address);
+    places->list[at].is_secure = peer->is_secure;
+    places->players[at] = peer->load.players;
+}
+
+static bool seek_refuge(const struct cluster_client *client) {
+    struct places places = {.client = client};
+    cluster_node_each_peer(client->node, add_place, &places);
+    refuge_set(client->self->refuge, places.list, places.count);
+    return places.count > 0;
+}
+
+static void seek_again(struct cluster_client *client) {
+    void (*none)(void *user) = client->no_refuge;
+    if (!none || seek_refuge(client))
+        return;
+    client->no_refuge = NULL;
+    none(client->drain_user);
+}
+
+bool cluster_client_seek_refuge(struct cluster_client *client, void (*none)(void *user), void *user) {
+    if (!seek_refuge(client))
+        return false;
+    client->no_refuge = none;
+    client->drain_user = user;
+    return true;
+}
+
 /* ---- Time and load ---- */
 
 static void on_tick(evutil_socket_t fd, short what, void *user) {
@@ -221,46 +273,9 @@ static void on_load(const struct worker_answer *answer, void *user) {
 static void on_load_time(evutil_socket_t fd, short what, void *user) {
     struct cluster_client *client = user;
     (void)fd, (void)what;
-    if (client->seeks_refuge)
-        (void)cluster_client_seek_refuge(client);
+    seek_again(client);
     if (!client->is_loading)
         client->is_loading = worker_query_snapshot(client->worker_query, SNAPSHOT_SUMS, on_load, client) == 0;
-}
-
-/* ---- Other nodes for clients of this one ---- */
-
-struct places {
-    const struct cluster_client *client;
-    struct refuge_place list[REFUGE_MOST];
-    uint32_t players[REFUGE_MOST]; /* rising */
-    size_t count;
-};
-
-static void add_place(const struct cluster_peer *peer, void *user) {
-    struct places *places = user;
-    const struct cluster_client *client = places->client;
-    size_t at = places->count;
-    if (!*peer->address || strcmp(peer->name, client->self->node) == 0 ||
-        !cluster_node_is_alive(client->node, peer->name, clock_ms()))
-        return;
-    while (at > 0 && places->players[at - 1] > peer->load.players)
-        at--;
-    if (at == REFUGE_MOST)
-        return;
-    places->count += places->count < REFUGE_MOST;
-    memmove(&places->list[at + 1], &places->list[at], (places->count - 1 - at) * sizeof places->list[0]);
-    memmove(&places->players[at + 1], &places->players[at], (places->count - 1 - at) * sizeof places->players[0]);
-    snprintf(places->list[at].address, sizeof places->list[at].address, "%s", peer->address);
-    places->list[at].is_secure = peer->is_secure;
-    places->players[at] = peer->load.players;
-}
-
-bool cluster_client_seek_refuge(struct cluster_client *client) {
-    struct places places = {.client = client};
-    cluster_node_each_peer(client->node, add_place, &places);
-    refuge_set(client->self->refuge, places.list, places.count);
-    client->seeks_refuge = true;
-    return places.count > 0;
 }
 
 /* ---- Beginning and end ---- */

@@ -50,9 +50,10 @@ void cluster_client_leave(struct cluster_client *client);
 
 /*
  * Other nodes that live are those to which clients are sent (refuge.h), those with the fewest
- * players first; again and again from now on. Whether there is one.
+ * players first; again and again from now on. Whether there is one. If so, @none is called once
+ * when there is none any more.
  */
-bool cluster_client_seek_refuge(struct cluster_client *client);
+bool cluster_client_seek_refuge(struct cluster_client *client, void (*none)(void *user), void *user);
 
 /* Calls when the engine has heard that it has left, or after CLUSTER_CLIENT_FINISH_MS. */
 void cluster_client_finish(struct cluster_client *client, void (*done)(void *user), void *user);

@@ -214,11 +214,30 @@ static void upgrade(struct control *control) {
             {"reason", error == -EBUSY ? "reload or upgrade in progress" : "out of memory"});
 }
 
+static void stop(struct control *control, int number) {
+    control->stopping = true;
+    /* The manager has heard of another process that is the service. */
+    if (!upgrade_is_over(control->upgrade))
+        systemd_stopping();
+    log_status_end();
+    LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
+    upgrade_cancel(control->upgrade);
+    leave_cluster(control);
+    server_stop(control->server);
+}
+
+/* The other nodes have gone, too: there is nobody to leave clients to. */
+static void on_alone(void *user) {
+    struct control *control = user;
+    if (!control->stopping)
+        stop(control, SIGTERM);
+}
+
 /* Whether there are other nodes for the clients of this one: it leaves the cluster, and ends when
  * it is empty. */
 static bool drain(struct control *control) {
     if (!control->cluster_client || control->draining || upgrade_is_over(control->upgrade) ||
-        !cluster_client_seek_refuge(control->cluster_client))
+        !cluster_client_seek_refuge(control->cluster_client, on_alone, control))
         return false;
     upgrade_cancel(control->upgrade);
     leave_cluster(control);
@@ -230,18 +249,6 @@ static bool drain(struct control *control) {
     log_status_end();
     LOG(LOG_INFO, "draining", {"signal", "SIGTERM"});
     return true;
-}
-
-static void stop(struct control *control, int number) {
-    control->stopping = true;
-    /* The manager has heard of another process that is the service. */
-    if (!upgrade_is_over(control->upgrade))
-        systemd_stopping();
-    log_status_end();
-    LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
-    upgrade_cancel(control->upgrade);
-    leave_cluster(control);
-    server_stop(control->server);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *user) {
