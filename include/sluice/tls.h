@@ -145,8 +145,9 @@ typedef struct sluice_tls_context_options {
     bool no_tickets;                /**< Servers: issue no session tickets. */
     /**
      * Servers: seconds for which a ticket key encrypts new tickets; for the same time after that it
-     * decrypts old ones. Keys exist in memory only. A ticket is not accepted once the client's
-     * certificate has expired, unless it is pinned. At most 604,800. Default 43,200.
+     * decrypts old ones. Keys exist in memory only. A ticket is not accepted once a certificate of
+     * the client's chain has expired, unless the client's is pinned. At most 604,800. Default
+     * 43,200.
      */
     uint32_t ticket_seconds;
     /**
@@ -173,8 +174,8 @@ typedef struct sluice_tls_context_options {
      * Clients: number of sessions of earlier connections that are kept in memory for resumption, at
      * most SLUICE_TLS_SESSIONS_MAX; each takes some KiB with the server's certificates. The oldest
      * goes. A session is used for the same name and the same port of the peer, in TLS 1.3 once, and
-     * not after the server's certificate has expired, unless @c pins verify it. Default 0: clients
-     * request no tickets, and do not resume.
+     * not after a certificate of the server's chain has expired, unless @c pins verify it. Default
+     * 0: clients request no tickets, and do not resume.
      */
     size_t sessions;
 } sluice_tls_context_options;

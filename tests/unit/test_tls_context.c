@@ -730,32 +730,39 @@ static SSL_SESSION *visit_as(sluice_loop *loop, sluice_tls_context *server, int 
     return next;
 }
 
-/* A ticket, and those that follow it, are no good once the client's certificate has expired. */
-static void tickets_expire_with_the_certificate(void **state) {
+/* A ticket, and those that follow it, are no good once a certificate of the client's chain has
+ * expired: its own, or its issuer's. */
+static void tickets_expire_with_the_chain(void **state) {
     (void)state;
     loop_rig rig;
     tls_pki pki;
+    char trusted[16384];
     loop_rig_open(&rig, NULL, NULL, GUARD);
     tls_pki_open(&pki, NULL, NULL);
-    sluice_tls_context_options rules = {.size = sizeof rules,
-                                        .verify = SLUICE_TLS_VERIFY_REQUIRED,
-                                        .ca = pki.ca.chain_pem,
-                                        .ca_length = strlen(pki.ca.chain_pem)};
+    made_certificate ca = certificate_make(
+        &(certificate_form){.name = "Brief CA", .is_ca = true, .from = -60, .to = VALID_S});
+    made_certificate clients[] = {
+        certificate_make(&(certificate_form){.name = "camera 7", .issuer = &ca}),
+        certificate_make(&(certificate_form){.name = "camera 7", .issuer = &pki.ca, .from = -60, .to = VALID_S}),
+    };
+    int length = snprintf(trusted, sizeof trusted, "%s%s", pki.ca.chain_pem, ca.chain_pem);
+    assert_true(length < (int)sizeof trusted);
+    sluice_tls_context_options rules = {
+        .size = sizeof rules, .verify = SLUICE_TLS_VERIFY_REQUIRED, .ca = trusted, .ca_length = (size_t)length};
     sluice_tls_context *server = server_of(&rules, &pki.leaf);
-    SSL_SESSION *sessions[2];
-    const made_certificate brief = certificate_make(
-        &(certificate_form){.name = "camera 7", .issuer = &pki.ca, .from = -60, .to = VALID_S});
-    for (int i = 0; i < 2; i++) {
-        sessions[i] = visit_as(rig.loop, server, TLS1_2_VERSION + i, &brief, NULL, true);
-        sessions[i] = visit_as(rig.loop, server, TLS1_2_VERSION + i, &brief, sessions[i], true);
+    SSL_SESSION *sessions[4];
+    for (int i = 0; i < 4; i++) {
+        sessions[i] = visit_as(rig.loop, server, TLS1_2_VERSION + i % 2, &clients[i / 2], NULL, true);
+        sessions[i] = visit_as(rig.loop, server, TLS1_2_VERSION + i % 2, &clients[i / 2], sessions[i], true);
     }
-    while (X509_cmp_current_time(X509_get0_notAfter(brief.x509)) > 0)
+    while (X509_cmp_current_time(X509_get0_notAfter(clients[1].x509)) > 0)
         usleep(50000);
-    for (int i = 0; i < 2; i++)
-        assert_null(visit_as(rig.loop, server, TLS1_2_VERSION + i, &brief, sessions[i], false));
+    for (int i = 0; i < 4; i++)
+        assert_null(visit_as(rig.loop, server, TLS1_2_VERSION + i % 2, &clients[i / 2], sessions[i], false));
     sluice_tls_context_unref(server);
-    made_certificate gone = brief;
-    certificate_free(&gone);
+    certificate_free(&ca);
+    certificate_free(&clients[0]);
+    certificate_free(&clients[1]);
     tls_pki_close(&pki);
     loop_rig_close(&rig);
 }
@@ -794,7 +801,10 @@ static void threads_share_a_context(void **state) {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     tls_pki pki;
-    tls_pki_open(&pki, NULL, NULL);
+    /* Tickets of TLS 1.2 come within the handshake. */
+    const sluice_tls_context_options client = {
+        .size = sizeof client, .max_version = SLUICE_TLS_1_2, .sessions = THREADS};
+    tls_pki_open(&pki, NULL, &client);
     sluice_tls_context *server = sluice_tls_context_ref(pki.server);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, connect_there, &pki), 0);
@@ -819,7 +829,7 @@ int main(void) {
         cmocka_unit_test(clients_verify_servers),
         cmocka_unit_test(servers_verify_clients),
         cmocka_unit_test(tickets_do_not_evade_rules),
-        cmocka_unit_test(tickets_expire_with_the_certificate),
+        cmocka_unit_test(tickets_expire_with_the_chain),
         cmocka_unit_test(threads_share_a_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

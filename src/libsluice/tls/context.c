@@ -81,16 +81,15 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     return found == 1 && !encrypt && SSL_version(ssl) == TLS1_3_VERSION ? 2 : found;
 }
 
-/* A ticket is good for no longer than the client's certificate for which it stands. */
-static bool has_expired(const sluice_tls_context *context, SSL_SESSION *session) {
-    const X509 *certificate = SSL_SESSION_get0_peer(session);
-    return certificate && context->pin_count == 0 && X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0;
+/* A ticket is good for no longer than the client's certificates for which it stands. */
+static int make_ticket(SSL *ssl, void *user) {
+    return tls_verify_note(user, ssl, SSL_get_session(ssl));
 }
 
 static SSL_TICKET_RETURN check_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t length,
                                       SSL_TICKET_STATUS status, void *user) {
-    (void)ssl, (void)name, (void)length;
-    if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) || has_expired(user, session))
+    (void)ssl, (void)name, (void)length, (void)user;
+    if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) || tls_verify_has_expired(session))
         return SSL_TICKET_RETURN_IGNORE_RENEW;
     return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
@@ -98,15 +97,15 @@ static SSL_TICKET_RETURN check_ticket(SSL *ssl, SSL_SESSION *session, const unsi
 /* A server has sent a ticket. The references of OpenSSL's stay its own. */
 static int new_session(SSL *ssl, SSL_SESSION *session) {
     const sluice_tls *tls = SSL_get_app_data(ssl);
-    tls_sessions_put(tls->context->sessions, &tls->session_key, session);
+    if (tls_verify_note(tls->context, ssl, session))
+        tls_sessions_put(tls->context->sessions, &tls->session_key, session);
     return 0;
 }
 
 static int set_sessions(sluice_tls_context *context, size_t most) {
-    bool verifies_dates = context->verify != SLUICE_TLS_VERIFY_NONE && context->pin_count == 0;
     SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(context->ssl, new_session);
-    return tls_sessions_new(most, verifies_dates, &context->sessions);
+    return tls_sessions_new(most, &context->sessions);
 }
 
 static int set_tickets(sluice_tls_context *context, const sluice_tls_context_options *options) {
@@ -128,7 +127,7 @@ static int set_tickets(sluice_tls_context *context, const sluice_tls_context_opt
     SSL_CTX_set_num_tickets(context->ssl, 1);
     SSL_CTX_set_timeout(context->ssl, seconds);
     if (SSL_CTX_set_tlsext_ticket_key_evp_cb(context->ssl, ticket_key) != 1 ||
-        SSL_CTX_set_session_ticket_cb(context->ssl, NULL, check_ticket, context) != 1)
+        SSL_CTX_set_session_ticket_cb(context->ssl, make_ticket, check_ticket, context) != 1)
         return -ENOMEM;
     return 0;
 }

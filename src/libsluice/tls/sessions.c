@@ -8,6 +8,8 @@
 #include <sys/queue.h>
 #include <time.h>
 
+#include "tls/verify.h"
+
 /* Servers send two tickets of TLS 1.3 for each connection: more are of no use to one client. */
 enum { OF_A_SERVER = 2 };
 
@@ -20,7 +22,6 @@ struct entry {
 struct tls_sessions {
     pthread_mutex_t lock;
     size_t count, most;
-    bool verifies_dates;
     TAILQ_HEAD(entries, entry) entries; /* the newest first */
 };
 
@@ -28,15 +29,12 @@ static bool is_same(const struct tls_session_key *a, const struct tls_session_ke
     return a->port == b->port && strcasecmp(a->name, b->name) == 0;
 }
 
-/* Whether the server may still know it, and its certificate would still be accepted. */
-static bool is_valid(const tls_sessions *sessions, SSL_SESSION *session) {
+/* Whether the server may still know it, and its certificates would still be accepted. */
+static bool is_valid(SSL_SESSION *session) {
     int64_t age = (int64_t)time(NULL) - SSL_SESSION_get_time(session);
     int64_t hint = (int64_t)SSL_SESSION_get_ticket_lifetime_hint(session); /* 0: none */
-    X509 *certificate = SSL_SESSION_get0_peer(session);
-    if (!SSL_SESSION_is_resumable(session) || age < 0 || age >= SSL_SESSION_get_timeout(session) ||
-        (hint > 0 && age >= hint))
-        return false;
-    return !sessions->verifies_dates || (certificate && X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0);
+    return SSL_SESSION_is_resumable(session) && age >= 0 && age < SSL_SESSION_get_timeout(session) &&
+           (hint == 0 || age < hint) && !tls_verify_has_expired(session);
 }
 
 /* With the lock, as the ones below. */
@@ -62,7 +60,7 @@ static void leave(tls_sessions *sessions, const struct tls_session_key *key, siz
     }
 }
 
-int tls_sessions_new(size_t most, bool verifies_dates, tls_sessions **ret_sessions) {
+int tls_sessions_new(size_t most, tls_sessions **ret_sessions) {
     tls_sessions *sessions = calloc(1, sizeof *sessions);
     if (!sessions)
         return -ENOMEM;
@@ -72,7 +70,6 @@ int tls_sessions_new(size_t most, bool verifies_dates, tls_sessions **ret_sessio
         return error;
     }
     sessions->most = most;
-    sessions->verifies_dates = verifies_dates;
     TAILQ_INIT(&sessions->entries);
     *ret_sessions = sessions;
     return 0;
@@ -88,7 +85,7 @@ void tls_sessions_free(tls_sessions *sessions) {
 }
 
 void tls_sessions_put(tls_sessions *sessions, const struct tls_session_key *key, SSL_SESSION *session) {
-    struct entry *entry = *key->name && is_valid(sessions, session) ? malloc(sizeof *entry) : NULL;
+    struct entry *entry = *key->name && is_valid(session) ? malloc(sizeof *entry) : NULL;
     /* OpenSSL spoils that of a connection that is closed without close_notify, which says nothing
      * of the session since TLS 1.1. */
     SSL_SESSION *own = entry ? SSL_SESSION_dup(session) : NULL;
@@ -111,7 +108,7 @@ static SSL_SESSION *find(tls_sessions *sessions, const struct tls_session_key *k
         next = TAILQ_NEXT(entry, link);
         if (!is_same(&entry->key, key))
             continue;
-        SSL_SESSION *session = is_valid(sessions, entry->session) ? SSL_SESSION_dup(entry->session) : NULL;
+        SSL_SESSION *session = is_valid(entry->session) ? SSL_SESSION_dup(entry->session) : NULL;
         if (!session || SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
             unlink_entry(sessions, entry);
         if (session)

@@ -23,11 +23,8 @@ struct tls_session_key {
     uint16_t port;
 };
 
-/*
- * For at most so many sessions; the oldest goes. @verifies_dates: a session does not outlive the
- * server's certificate. 0, -ENOMEM
- */
-int tls_sessions_new(size_t most, bool verifies_dates, tls_sessions **ret_sessions);
+/* For at most so many sessions; the oldest goes. 0, -ENOMEM */
+int tls_sessions_new(size_t most, tls_sessions **ret_sessions);
 void tls_sessions_free(tls_sessions *sessions);
 
 /* Keeps a copy of a session, if it can be resumed and there is memory. */

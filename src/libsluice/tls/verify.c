@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -128,4 +129,33 @@ int tls_verify_name(const sluice_tls_context *context, SSL *ssl, const char *nam
     if (SSL_set_tlsext_host_name(ssl, name) != 1 || (needed && X509_VERIFY_PARAM_set1_host(param, name, length) != 1))
         return -ENOMEM;
     return 0;
+}
+
+/* Seconds since 1970 at which a certificate expires; -1: unknown. */
+static int64_t end_of(const X509 *certificate) {
+    struct tm tm = {0};
+    return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &tm) == 1 ? (int64_t)timegm(&tm) : -1;
+}
+
+bool tls_verify_note(const sluice_tls_context *context, SSL *ssl, SSL_SESSION *session) {
+    /* Pins have no chain, and one that was not verified does not count. */
+    bool is_verified = context->verify != SLUICE_TLS_VERIFY_NONE && context->pin_count == 0;
+    STACK_OF(X509) *chain = is_verified && !SSL_session_reused(ssl) ? SSL_get0_verified_chain(ssl) : NULL;
+    int64_t first = INT64_MAX;
+    for (int i = 0; i < sk_X509_num(chain); i++) {
+        int64_t end = end_of(sk_X509_value(chain, i));
+        if (end < first)
+            first = end;
+    }
+    return first == INT64_MAX || SSL_SESSION_set1_ticket_appdata(session, &first, sizeof first) == 1;
+}
+
+bool tls_verify_has_expired(SSL_SESSION *session) {
+    void *note = NULL;
+    size_t size = 0;
+    int64_t first;
+    if (SSL_SESSION_get0_ticket_appdata(session, &note, &size) != 1 || size != sizeof first)
+        return false;
+    memcpy(&first, note, sizeof first);
+    return (int64_t)time(NULL) >= first;
 }
