@@ -128,12 +128,22 @@ class FilesTest(unittest.TestCase):
             # The next ones come to the other node at once.
             owner = engine.ask("HGET", "live:stream:live/a", "node")
             nodes[0 if owner == "node2" else 1].kill()
-            players += [Player(proxy, "live/a") for _ in range(2)]
-            for player in players[-2:]:
-                wait_order(player, 1)
+            players += [self.play_again(proxy) for _ in range(2)]
             for player in players:
                 player.close()
 
+    @staticmethod
+    def play_again(proxy):
+        """As players do whose connection ends: the kernel may end the listeners of a node that is killed behind its process."""
+        while True:
+            player = Player(proxy, "live/a")
+            try:
+                wait_order(player, 1)
+                return player
+            except AssertionError:
+                player.close()
+                if not player.finished or player.tags:
+                    raise
 
     @unittest.skipUnless(yaml, "no PyYAML")
     def test_compose(self):
