@@ -978,7 +978,7 @@ static void commands_have_a_bound(void **state) {
 static void lookups_do_not_make_claims(void **state) {
     struct rig *rig = *state;
     struct member *a = start(rig, "a", false, 1500), *b = join(rig, "b");
-    char name[16];
+    char name[24];
     connect_member(a);
     uint64_t epoch = granted(b, "live/x");
     a->is_held = true;

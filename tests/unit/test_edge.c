@@ -520,7 +520,7 @@ static void names_of_head_are_no_streams(void **state) {
     rig_open(&rig);
     struct rig_node *a = rig_add(&rig, "a", secret, few);
     for (int i = 0; i < 12; i++) {
-        char none[16];
+        char none[24];
         snprintf(none, sizeof none, "none/%d", i);
         struct rig_peer peer = rig_request(a, "HEAD", none, "");
         RIG_UNTIL(&rig, rig_status(&peer) != 0);
