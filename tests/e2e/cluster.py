@@ -36,15 +36,21 @@ class Cluster:
         return self
 
     def __exit__(self, kind, error, trace):
-        for node in self.nodes:
-            if kind is None:
-                # At once: by SIGTERM it would send its clients to the others first.
-                node.stop(signal.SIGINT)
-            else:
-                node.kill()
-                print("\nlog of a node:\n" + node.last_lines())
-        self.engine.stop()
-        shutil.rmtree(self._folder)
+        # Whichever of them does not end well, the others do end.
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, self._folder)
+            stack.callback(self.engine.stop)
+            for node in self.nodes:
+                stack.callback(self._end, node, kind is None)
+
+    @staticmethod
+    def _end(node, is_well):
+        if is_well:
+            # At once: by SIGTERM it would send its clients to the others first.
+            node.stop(signal.SIGINT)
+        else:
+            node.kill()
+            print("\nlog of a node:\n" + node.last_lines())
 
     def restart_engine(self):
         """After engine.stop(), at the same address, without anything of what there was."""
