@@ -1,7 +1,10 @@
 """The files of packaging/cluster: each is read by the program it is for, and two nodes behind haproxy are started from theirs."""
 
 import configparser
+import importlib.machinery
+import importlib.util
 import os
+import pathlib
 import re
 import shutil
 import socket
@@ -93,6 +96,23 @@ class FilesTest(unittest.TestCase):
         named = re.findall(r'"/run/credentials/sluiced\.service/([^"]+)"', read("sluiced.conf"))
         self.assertEqual(list(unit), ["DEFAULT", "Service"])
         self.assertEqual(sorted(credentials), sorted(named))
+
+    def test_tool(self):
+        """tools/cluster, with each node in a namespace of its own, beyond loopback."""
+        loader = importlib.machinery.SourceFileLoader("tool", os.path.join(harness.SOURCE_DIR, "tools", "cluster"))
+        tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("tool", loader))
+        loader.exec_module(tool)
+        tool.BUILD = pathlib.Path(harness.BUILD_DIR)
+        try:
+            net = tool.Namespaces(2)
+        except (OSError, subprocess.CalledProcessError):
+            self.skipTest("no network namespaces here")
+        self.addCleanup(net.close)
+        cluster = tool.Cluster(2, net, [])
+        self.addCleanup(cluster.close)
+        with socket.create_connection((cluster.nodes[1].host, cluster.nodes[1].ports["http"]), harness.PATIENCE) as peer:
+            peer.sendall(b"HEAD /live/demo.flv HTTP/1.0\r\n\r\n")
+            self.assertIn(b" 404 ", peer.recv(100))
 
     @unittest.skipUnless(HAPROXY, "no haproxy")
     def test_haproxy(self):
