@@ -10,5 +10,10 @@ def size(name, short, long):
     return int(os.environ.get("SLUICE_TEST_" + name) or (long if LONG else short))
 
 
+def alone(cases):
+    """Of a class of tests that the short form does not have."""
+    return cases if LONG else None
+
+
 def report(text, *values):
     print("measured: " + text % values, flush=True)

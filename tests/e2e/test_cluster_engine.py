@@ -87,9 +87,10 @@ class HostileEngineTest(unittest.TestCase):
         ways = ("slow", "pushes", "garbage", "endless", "line", "array", "many", "dribble", "wrong", "error")
         self.check_all(ways if long_form.LONG else ways[:2], True)
 
-    @unittest.skipUnless(long_form.LONG, "in the long form alone")
     def test_greeting(self):
-        self.check_all(("silent", "http", "endless", "array", "close"), False)
+        """It does not greet as an engine does."""
+        ways = ("close", "silent", "http", "endless", "array")
+        self.check_all(ways if long_form.LONG else ways[:1], False)
 
 
 if __name__ == "__main__":
