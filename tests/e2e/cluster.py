@@ -1,5 +1,5 @@
-"""A cluster for the end-to-end tests: redis-server, nodes, the ways between them, and publishers whose frames say who has sent
-them."""
+"""A cluster for the end-to-end tests: redis-server, nodes, the ways between them, and publishers with a mark in each
+frame."""
 
 import contextlib
 import os
@@ -258,7 +258,7 @@ def check_never_mixed(test, frames):
 
 
 def orders(frames):
-    """Who has sent them, each once for all that follow each other."""
+    """Their publishers, each once for all frames that follow each other."""
     found = []
     for frame in frames:
         order = relay.number_of(frame) // EACH

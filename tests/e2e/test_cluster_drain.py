@@ -27,7 +27,7 @@ class DrainTest(unittest.TestCase):
         node.process.send_signal(signal.SIGTERM)
 
     def test_clients_go_elsewhere(self):
-        """The node leaves the cluster, ends its publishers, sends who comes to another node, and ends with its last player."""
+        """The node leaves the cluster, ends its publishers, sends new clients to another node, and ends with its last player."""
         nodes = self.cluster()
         a, b = nodes.add("a"), nodes.add("b")
         nodes.wait_acquainted()

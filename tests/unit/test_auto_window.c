@@ -130,7 +130,7 @@ static void other_work_makes_none_longer(void **state) {
     assert_int_equal(window.window_ms, MOST);
 }
 
-/* A core that is full of handshakes, or shared with who makes them: what they take, and as much
+/* A core that is full of handshakes, or shared with their clients: what they take, and as much
  * again, is none of the frames' load, and neither is the waiting that is due to it. */
 static void handshakes_open_none(void **state) {
     (void)state;

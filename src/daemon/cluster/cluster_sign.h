@@ -6,7 +6,7 @@
  *
  * The signature is HMAC-SHA256 by the cluster's secret over method, path, and all before it. T is
  * the engine's time in milliseconds (struct cluster_self). The response has a signature as well, of
- * this request and the epoch that comes: who has the address now is not believed without it.
+ * this request and the epoch that comes: another server at the address is not believed.
  * No sockets, no clock.
  */
 #ifndef SLUICED_CLUSTER_SIGN_H

@@ -19,7 +19,7 @@ int control_loop_open(struct control_loop *loop, sluice_loop **ret_loop);
 /* The error of the loop, which has ended the base's run; or 0. */
 int control_loop_error(const struct control_loop *loop);
 
-/* Ends its connections: their last callbacks come in here. Before those who use it are freed, and
+/* Ends its connections: their last callbacks come in here. Before its users are freed, and
  * after the connector is. NULL is allowed. */
 void control_loop_close(struct control_loop *loop);
 

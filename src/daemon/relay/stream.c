@@ -186,7 +186,7 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     bool is_judged = !source->is_remote;
     if (stream->live && !stream->stand_in)
         return -EEXIST;
-    /* What came from another node is kept for players: the cluster decides whose the name is. */
+    /* What came from another node is kept for players: the cluster decides which node has it. */
     if (is_judged && publish_lock_is_reserved(stream, now) && !stream->source.is_remote &&
         !address_is_same_host(stream->source.peer, source->peer))
         return -EBUSY;

@@ -1,6 +1,6 @@
 /*
  * A node of a cluster that has others to go to is emptied before it stops: publishers end, so that
- * they come to another node; who connects is sent to one; players stay until their streams end.
+ * they come to another node; new clients are sent to one; players stay until their streams end.
  */
 #ifndef SLUICED_EVACUATE_H
 #define SLUICED_EVACUATE_H

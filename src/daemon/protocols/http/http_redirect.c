@@ -1,4 +1,4 @@
-/* A node that drains sends who comes for a stream to another one. */
+/* A node that drains sends clients that ask for a stream to another one. */
 #include <stdio.h>
 #include <stdlib.h>
 
