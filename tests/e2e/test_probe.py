@@ -65,6 +65,17 @@ def by_framecrc(ffmpeg, path):
     return frames
 
 
+def check_interrupted(test, *arguments):
+    """Ctrl-C ends it in an orderly way, with the count of what it has said."""
+    with tool.Running("sluice-probe", "--frames", "--json", *arguments) as running:
+        head = [running.process.stdout.readline() for _ in range(10)]
+        running.process.send_signal(signal.SIGINT)
+        status, out, _ = running.wait()
+        test.assertEqual(status, 0)
+        tags = tool.lines(b"".join(head).decode() + out)
+        test.assertEqual(tags[-1]["tags"], len(tags) - 1)
+
+
 class FileTest(unittest.TestCase):
     """Frames and tracks of files, compared with FFmpeg's."""
 
@@ -304,13 +315,7 @@ class ServerTest(unittest.TestCase):
                             "rtmp://%s:%d/%s" % (*daemon.address("rtmp"), steady.name)):
                     status, said = summary("--count", 30, url)
                     self.assertEqual((status, sum(track["frames"] for track in said["tracks"])), (0, 30))
-                    with tool.Running("sluice-probe", "--frames", "--json", url) as running:
-                        head = [running.process.stdout.readline() for _ in range(10)]
-                        running.process.send_signal(signal.SIGINT)
-                        status, out, _ = running.wait()
-                        self.assertEqual(status, 0)
-                        tags = tool.lines(b"".join(head).decode() + out)
-                        self.assertEqual(tags[-1]["tags"], len(tags) - 1)
+                    check_interrupted(self, url)
             daemon.blocks_settled()
 
     def test_nobody_reads(self):

@@ -44,6 +44,17 @@ def are_playing(daemon, count, frames):
     return len([one for one in daemon.api()["players"] if one["frames_sent"] > frames]) == count
 
 
+def check_frames(player, tags):
+    """Waits until a player has got the frames of these tags, and no others."""
+    for kind, header in ((flv.VIDEO, 5), (flv.AUDIO, 2)):
+        frames = [tag.payload[header:] for tag in tags if tag.is_frame and tag.type == kind]
+
+        def played(player, kind=kind, header=header):
+            return [tag.payload[header:] for tag in player.tags if tag.is_frame and tag.type == kind]
+        player.wait(lambda player: len(played(player)) == len(frames), "the frames")
+        harness.check_same(played(player), frames, "frames")
+
+
 class Media(unittest.TestCase):
     """Tests that publish a file of a second and a half."""
 
@@ -115,13 +126,7 @@ class PublishTest(Media):
             tags = flv.parse(file.read())
         with Player(daemon, "live/" + protocol) as player:
             self.served(push("--rate", 2, REAL, url % "secret"), 1)
-            for kind, header in ((flv.VIDEO, 5), (flv.AUDIO, 2)):
-                frames = [tag.payload[header:] for tag in tags if tag.is_frame and tag.type == kind]
-
-                def played(player, kind=kind, header=header):
-                    return [tag.payload[header:] for tag in player.tags if tag.is_frame and tag.type == kind]
-                player.wait(lambda player: len(played(player)) == len(frames), "the frames")
-                harness.check_same(played(player), frames, "frames")
+            check_frames(player, tags)
         status, said = push("--retries", 0, REAL, url % "wrong")
         self.assertEqual(status, 1)
         self.assertIn(refusal, said["failures"][0])

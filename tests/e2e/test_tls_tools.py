@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import signal
 import socket
 import tempfile
 import unittest
@@ -14,7 +13,7 @@ import test_load
 import test_push
 import tls
 import tool
-from test_probe import frames_of
+from test_probe import check_interrupted, frames_of
 
 REAL = test_push.REAL
 SCHEMES = {"flv": "flvs", "http": "https", "rtsp": "rtsps", "rtmp": "rtmps"}
@@ -57,13 +56,7 @@ class PushTest(unittest.TestCase):
                     status, said = push(*trusted(), "--rate", 4, REAL, url_of(daemon, protocol, "live/" + protocol))
                     self.assertEqual(status, 0, said)
                     self.check_served(said, 1, 0)
-                    for kind, header in ((flv.VIDEO, 5), (flv.AUDIO, 2)):
-                        frames = [tag.payload[header:] for tag in tags if tag.is_frame and tag.type == kind]
-
-                        def played(player, kind=kind, header=header):
-                            return [tag.payload[header:] for tag in player.tags if tag.is_frame and tag.type == kind]
-                        player.wait(lambda player: len(played(player)) == len(frames), "the frames")
-                        harness.check_same(played(player), frames, "frames")
+                    test_push.check_frames(player, tags)
             daemon.blocks_settled()
             self.assertEqual(daemon.complaints(), [])
 
@@ -172,13 +165,7 @@ class ProbeTest(unittest.TestCase):
         """It leaves in an orderly way: the daemon has nothing to complain of."""
         with tls.Daemon() as daemon, harness.Steady(daemon) as steady:
             for protocol in ("http", "rtsp", "rtmp"):
-                with tool.Running("sluice-probe", "--frames", "--json", *trusted(), url_of(daemon, protocol, steady.name)) as running:
-                    head = [running.process.stdout.readline() for _ in range(10)]
-                    running.process.send_signal(signal.SIGINT)
-                    status, out, _ = running.wait()
-                    self.assertEqual(status, 0)
-                    tags = tool.lines(b"".join(head).decode() + out)
-                    self.assertEqual(tags[-1]["tags"], len(tags) - 1)
+                check_interrupted(self, *trusted(), url_of(daemon, protocol, steady.name))
             self.assertEqual(daemon.complaints(), [])
 
 
