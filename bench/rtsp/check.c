@@ -204,9 +204,10 @@ size_t check_flv(checker *c, const uint8_t *bytes, size_t size) {
     return done;
 }
 
-static void take_message(void *user, uint8_t type, const uint8_t *payload, size_t size) {
+static bool take_message(void *user, uint8_t type, const uint8_t *payload, size_t size) {
     if (type == RTMP_AUDIO || type == RTMP_VIDEO)
         take_flv(user, type, payload, size);
+    return true;
 }
 
 size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size) {

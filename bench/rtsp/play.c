@@ -1,6 +1,5 @@
 /* Players that look at all they get: see --help. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <linux/tcp.h>
@@ -19,6 +18,7 @@
 #include "common/process.h"
 #include "rtsp/check.h"
 #include "rtsp/client.h"
+#include "rtsp/opening.h"
 #include "rtsp/rtmp.h"
 #include "rtsp/secure.h"
 
@@ -55,10 +55,15 @@ static struct {
     uint32_t streams; /* of the publisher; 0: those that are played */
     uint32_t look;    /* players of a stream that look; 0: all */
     uint32_t read_ms; /* how often the others are read; 0: when something has come */
-    uint32_t kbits, key_times, frames, warm_up, cool_down;
+    uint32_t kbits, key_times, frames, warm_up, cool_down, at_once;
     enum arrivals arrivals;
     int cpu;
-} set = {.each = 1, .kbits = 1000, .key_times = MEDIA_KEY_TIMES, .arrivals = ARRIVALS_INDEPENDENT, .cpu = -1};
+} set = {.each = 1,
+         .kbits = 1000,
+         .key_times = MEDIA_KEY_TIMES,
+         .at_once = OPENING_AT_ONCE,
+         .arrivals = ARRIVALS_INDEPENDENT,
+         .cpu = -1};
 
 /* A stream that is played. */
 typedef struct stream {
@@ -70,6 +75,10 @@ static media what;
 static stream *streams;
 static player *players;
 static uint32_t count, looking;
+static char **names; /* of the streams */
+/* in the order in which they have; of those that look, how many were done before all had */
+static player **started;
+static uint32_t started_count, done_early;
 /* how long this program took for what had come at a time, microseconds: so long may an arrival wait
  * for it */
 static uint32_t turns_us[TURNS];
@@ -94,6 +103,7 @@ static void usage(FILE *out) {
         "  --join         the server does not keep what was sent before they came, or waits for a key picture: they\n"
         "                 may begin with any frame of the warm-up, but miss none after that\n"
         "  --players N    of each stream (1)\n"
+        "  --at-once N    so many connect at a time, 1 to 4096 (64)\n"
         "  --streams N    as many as bench-rtsp-send has (those that are named)\n"
         "  --rate KBITS, --key-times N, --arrivals HOW, --frames N\n"
         "                 as bench-rtsp-send has them\n"
@@ -176,67 +186,73 @@ static bool take_first(player *p, const uint8_t *bytes, size_t size) {
     return p->looks && check(p, bytes, size);
 }
 
-/* @return those that are done already */
-static uint32_t start_rtsp(char **names) {
-    rtsp_client *clients = calloc(count, sizeof *clients);
-    uint32_t done = 0;
-    if (!clients)
-        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
-    for (uint32_t i = 0; i < count; i++)
-        clients[i].name = names[i / set.each];
-    rtsp_clients_start(clients, count, set.port, NULL);
-    for (uint32_t i = 0; i < count; i++) {
-        players[i].fd = clients[i].fd;
-        done += take_first(&players[i], (const uint8_t *)clients[i].in, clients[i].have);
-    }
-    free(clients);
-    return done;
-}
-
 /* Some of those that have started, so that what comes for them does not wait for all others to
- * start. @return those that are done */
-static uint32_t read_some(uint32_t started) {
+ * start. */
+static void read_some(void) {
     static uint32_t next;
-    uint32_t done = 0;
-    for (uint32_t i = 0; i < READ_PER_START && started > 0; i++, next++) {
-        player *p = &players[next % started];
+    for (uint32_t i = 0; i < READ_PER_START && started_count > 0; i++, next++) {
+        player *p = started[next % started_count];
         if (p->looks)
-            done += receive(p);
+            done_early += receive(p);
         else
             drop(p);
     }
-    return done;
+}
+
+static player *has_started(const opening_client *client) {
+    player *p = &players[client->index];
+    p->fd = client->fd;
+    read_some();
+    started[started_count++] = p;
+    return p;
+}
+
+static void rtsp_ready(rtsp_client *client) {
+    player *p = has_started(&client->opening);
+    done_early += take_first(p, (const uint8_t *)client->in, client->have);
+}
+
+static void rtmp_ready(rtmp_client *client) {
+    player *p = has_started(&client->opening);
+    if (p->looks)
+        p->checker.chunks = client->chunks;
+    else
+        rtmp_forget(&client->chunks);
+    done_early += take_first(p, client->in, client->have);
+}
+
+/* Tags without chunks around them. */
+static void ask_for_flv(void *user) {
+    opening_client *client = user;
+    char request[128];
+    int size = snprintf(request, sizeof request, "GET /%s.flv HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", client->name);
+    if (size >= (int)sizeof request || secure_send(client->fd, request, (size_t)size, 0) != size)
+        fail(EXIT_FAILURE, "asking for %s: %s", client->name, strerror(errno));
+}
+
+/* They have asked. */
+static void flv_ready(void *user) {
+    has_started(user);
+}
+
+static const char *name_of(uint32_t index) {
+    return names[index / set.each];
 }
 
 /* @return those that are done already */
-static uint32_t start_rtmp(char **names) {
-    static rtmp_client client;
-    uint32_t done = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        done += read_some(i);
-        client = (rtmp_client){0};
-        rtmp_start(&client, set.port, names[i / set.each], false);
-        players[i].fd = client.fd;
-        if (players[i].looks)
-            players[i].checker.chunks = client.chunks;
-        else
-            rtmp_forget(&client.chunks);
-        done += take_first(&players[i], client.in, client.have);
-    }
-    return done;
-}
-
-static void start_flv(char **names) {
-    for (uint32_t i = 0; i < count; i++) {
-        char request[128];
-        int fd = players[i].fd = connect_to(set.port);
-        /* Tags without chunks around them. */
-        int size = snprintf(request, sizeof request, "GET /%s.flv HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n",
-                            names[i / set.each]);
-        if (size >= (int)sizeof request || secure_send(fd, request, (size_t)size, 0) != size ||
-            fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-            fail(EXIT_FAILURE, "asking for %s: %s", names[i / set.each], strerror(errno));
-    }
+static uint32_t start_players(void) {
+    static const opening_dialog flv = {.size = sizeof(opening_client), .begin = ask_for_flv, .ready = flv_ready};
+    const opening wanted = {.port = set.port, .count = count, .at_once = set.at_once, .name = name_of};
+    started = calloc(count, sizeof(player *));
+    if (!started)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    if (set.protocol == PROTOCOL_RTSP)
+        rtsp_start(&wanted, NULL, rtsp_ready);
+    else if (set.protocol == PROTOCOL_RTMP)
+        rtmp_start(&wanted, false, rtmp_ready);
+    else
+        open_all(&wanted, &flv);
+    return done_early;
 }
 
 /* Segments with data that all have received. */
@@ -375,7 +391,7 @@ static uint64_t bytes_of(const stream *s) {
     return sum;
 }
 
-static void run(char **names) {
+static void run(void) {
     allow_descriptors(count + OTHER_DESCRIPTORS);
     pin_to_cpu(set.cpu);
     media_make(&what, set.kbits, set.key_times, MEDIA_PREROLL + MEDIA_GROUP_FRAMES + set.frames + set.cool_down);
@@ -389,13 +405,7 @@ static void run(char **names) {
         start_stream(&streams[i], i);
     for (uint32_t i = 0; i < count; i++)
         start_player(&players[i]);
-    uint32_t done = 0;
-    if (set.protocol == PROTOCOL_RTSP)
-        done = start_rtsp(names);
-    else if (set.protocol == PROTOCOL_RTMP)
-        done = start_rtmp(names);
-    else
-        start_flv(names);
+    uint32_t done = start_players();
     uint64_t segments_before = segments();
     puts("connected");
     fflush(stdout);
@@ -439,6 +449,7 @@ int main(int argc, char **argv) {
         {"tls", required_argument, NULL, 't'},
         {"look", required_argument, NULL, 'l'},
         {"read-every", required_argument, NULL, 'e'},
+        {"at-once", required_argument, NULL, 'm'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -471,6 +482,8 @@ int main(int argc, char **argv) {
             set.look = (uint32_t)parse_number("--look", optarg, 0, MOST_PLAYERS);
         else if (option == 'e')
             set.read_ms = (uint32_t)parse_number("--read-every", optarg, 0, MOST_READ_MS);
+        else if (option == 'm')
+            set.at_once = (uint32_t)parse_number("--at-once", optarg, 1, OPENING_MOST_AT_ONCE);
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
         else {
@@ -485,6 +498,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     count = (uint32_t)named * set.each;
-    run(argv + optind);
+    names = argv + optind;
+    run();
     return 0;
 }

@@ -1,7 +1,6 @@
 #include "rtsp/rtmp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -10,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "common/process.h"
-#include "rtsp/client.h"
 #include "rtsp/secure.h"
 
 enum {
@@ -111,8 +109,8 @@ size_t rtmp_take(rtmp_chunks *chunks, const uint8_t *bytes, size_t size, rtmp_me
         s->have = 0;
         if (s->type == RTMP_SET_CHUNK_SIZE && s->length == 4)
             chunks->size = be(s->bytes, 4);
-        else
-            message(user, s->type, s->bytes, s->length);
+        else if (!message(user, s->type, s->bytes, s->length))
+            break;
     }
     return done;
 }
@@ -146,33 +144,27 @@ uint8_t *rtmp_put(uint8_t *to, uint8_t type, uint32_t milliseconds, const void *
 
 /* ---- What comes before media ---- */
 
+static rtmp_ready_fn *when_ready;
+static bool publishing;
+
 static void send_all(rtmp_client *c, const void *bytes, size_t size) {
-    if (secure_send(c->fd, bytes, size, 0) != (ssize_t)size)
-        fail(EXIT_FAILURE, "RTMP: sending: %s", strerror(errno));
+    if (secure_send(c->opening.fd, bytes, size, 0) != (ssize_t)size)
+        fail(EXIT_FAILURE, "RTMP: %s: sending: %s", c->opening.name, strerror(errno));
 }
 
-static void read_some(rtmp_client *c) {
-    ssize_t n = secure_recv(c->fd, c->in + c->have, sizeof c->in - c->have, 0);
+/* @return whether something has come */
+static bool read_some(rtmp_client *c) {
+    ssize_t n = secure_recv(c->opening.fd, c->in + c->have, sizeof c->in - c->have, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
     if (n <= 0)
-        fail(EXIT_FAILURE, "RTMP: ended before there was media: %s", n < 0 ? strerror(errno) : "");
+        fail(EXIT_FAILURE, "RTMP: %s: ended before there was media: %s", c->opening.name, n < 0 ? strerror(errno) : "");
     /* A server that leaves Nagle's algorithm on sends the next message when this is acknowledged:
      * not in 40 ms. */
     const int on = 1;
-    (void)setsockopt(c->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+    (void)setsockopt(c->opening.fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
     c->have += (size_t)n;
-}
-
-/* The plain handshake: what either side sends comes back. */
-static void shake_hands(rtmp_client *c) {
-    static uint8_t hello[1 + HANDSHAKE] = {3};
-    send_all(c, hello, sizeof hello);
-    while (c->have < 1 + 2 * HANDSHAKE)
-        read_some(c);
-    if (c->in[0] != 3)
-        fail(EXIT_FAILURE, "RTMP: version %u", c->in[0]);
-    send_all(c, c->in + 1, HANDSHAKE);
-    c->have -= 1 + 2 * HANDSHAKE;
-    memmove(c->in, c->in + 1 + 2 * HANDSHAKE, c->have);
+    return true;
 }
 
 static uint8_t *put_text(uint8_t *to, const char *text) {
@@ -207,68 +199,114 @@ static void send_command(rtmp_client *c, const uint8_t *payload, const uint8_t *
     send_all(c, chunk, (size_t)(to - chunk));
 }
 
-typedef struct answer {
-    const char *expected; /* in a command of the server's */
-    bool has_come;
-} answer;
-
-/* With the answer's texts. */
-_Noreturn static void refused(const char *expected, const uint8_t *payload, size_t size) {
-    char text[256];
-    size_t length = size < sizeof text - 1 ? size : sizeof text - 1;
-    for (size_t i = 0; i < length; i++)
-        text[i] = payload[i] >= ' ' && payload[i] <= '~' ? (char)payload[i] : ' ';
-    text[length] = '\0';
-    fail(EXIT_FAILURE, "RTMP: the server refuses before it says %s: %s", expected, text);
-}
-
-static void look(void *user, uint8_t type, const uint8_t *payload, size_t size) {
-    answer *wanted = user;
-    if (type != RTMP_COMMAND)
-        return;
-    if (memmem(payload, size, "_error", 6) || memmem(payload, size, "\5error", 6))
-        refused(wanted->expected, payload, size);
-    wanted->has_come |= memmem(payload, size, wanted->expected, strlen(wanted->expected)) != NULL;
-}
-
-static void wait_for(rtmp_client *c, const char *expected) {
-    answer wanted = {.expected = expected};
-    while (!wanted.has_come) {
-        size_t done = rtmp_take(&c->chunks, c->in, c->have, look, &wanted);
-        c->have -= done;
-        memmove(c->in, c->in + done, c->have);
-        if (!wanted.has_come)
-            read_some(c);
-    }
-}
-
-void rtmp_start(rtmp_client *c, uint16_t port, const char *name, bool publishes) {
-    uint8_t payload[MOST_COMMAND], *to;
-    const char *stream = strchr(name, '/');
+static void ask_to_connect(rtmp_client *c) {
+    uint8_t payload[MOST_COMMAND], *to = put_command(payload, "connect", 1);
+    const char *name = c->opening.name, *stream = strchr(name, '/');
     char application[32];
-    snprintf(application, sizeof application, "%.*s", stream ? (int)(stream - name) : 0, name);
-    if (!stream || strlen(name) > 32)
+    if (!stream || strlen(name) > sizeof application)
         fail(EXIT_FAILURE, "RTMP: a stream is APPLICATION/STREAM: %s", name);
-    c->fd = connect_to(port);
-    shake_hands(c);
-    to = put_command(payload, "connect", 1);
+    snprintf(application, sizeof application, "%.*s", (int)(stream - name), name);
     *to++ = AMF_OBJECT;
     to = put_string(put_text(to, "app"), application);
     to = put_string(put_text(to, "tcUrl"), "rtmp://127.0.0.1/live");
     to = put_be(to, AMF_OBJECT_END, 3);
     send_command(c, payload, to, 0);
-    wait_for(c, "NetConnection.Connect.Success");
-    to = put_command(payload, "createStream", 2);
+}
+
+static void ask_for_stream(rtmp_client *c) {
+    uint8_t payload[MOST_COMMAND], *to = put_command(payload, "createStream", 2);
     *to++ = AMF_NULL;
     send_command(c, payload, to, 0);
-    wait_for(c, "_result");
-    to = put_command(payload, publishes ? "publish" : "play", 3);
+}
+
+static void ask_for_media(rtmp_client *c) {
+    uint8_t payload[MOST_COMMAND], *to = put_command(payload, publishing ? "publish" : "play", 3);
     *to++ = AMF_NULL;
-    to = put_string(to, stream + 1);
-    if (publishes)
+    to = put_string(to, strchr(c->opening.name, '/') + 1);
+    if (publishing)
         to = put_string(to, "live");
     send_command(c, payload, to, RTMP_MEDIA_STREAM);
-    wait_for(c, publishes ? "NetStream.Publish.Start" : "NetStream.Play.Start");
-    if (fcntl(c->fd, F_SETFL, O_NONBLOCK) < 0)
-        fail(EXIT_FAILURE, "fcntl: %s", strerror(errno));
+}
+
+/* The plain handshake: what either side sends comes back. */
+static void begin(void *client) {
+    static const uint8_t hello[1 + HANDSHAKE] = {3};
+    send_all(client, hello, sizeof hello);
+}
+
+static void shake_hands(rtmp_client *c) {
+    if (c->have < 1 + 2 * HANDSHAKE)
+        return;
+    if (c->in[0] != 3)
+        fail(EXIT_FAILURE, "RTMP: %s: version %u", c->opening.name, c->in[0]);
+    send_all(c, c->in + 1, HANDSHAKE);
+    c->have -= 1 + 2 * HANDSHAKE;
+    memmove(c->in, c->in + 1 + 2 * HANDSHAKE, c->have);
+    c->step = RTMP_CONNECTING;
+    ask_to_connect(c);
+}
+
+static const char *expected_by(const rtmp_client *c) {
+    if (c->step == RTMP_CONNECTING)
+        return "NetConnection.Connect.Success";
+    if (c->step == RTMP_CREATING)
+        return "_result";
+    return publishing ? "NetStream.Publish.Start" : "NetStream.Play.Start";
+}
+
+static void answered(rtmp_client *c) {
+    c->step++;
+    if (c->step == RTMP_CREATING)
+        ask_for_stream(c);
+    else if (c->step == RTMP_STARTING)
+        ask_for_media(c);
+}
+
+/* With the answer's texts. */
+_Noreturn static void refused(const rtmp_client *c, const uint8_t *payload, size_t size) {
+    char text[256];
+    size_t length = size < sizeof text - 1 ? size : sizeof text - 1;
+    for (size_t i = 0; i < length; i++)
+        text[i] = payload[i] >= ' ' && payload[i] <= '~' ? (char)payload[i] : ' ';
+    text[length] = '\0';
+    fail(EXIT_FAILURE, "RTMP: %s: the server refuses before it says %s: %s", c->opening.name, expected_by(c), text);
+}
+
+/* Behind the last answer there are media, which are the receiver's. */
+static bool look(void *client, uint8_t type, const uint8_t *payload, size_t size) {
+    rtmp_client *c = client;
+    if (type != RTMP_COMMAND)
+        return true;
+    if (memmem(payload, size, "_error", 6) || memmem(payload, size, "\5error", 6))
+        refused(c, payload, size);
+    const char *expected = expected_by(c);
+    if (memmem(payload, size, expected, strlen(expected)))
+        answered(c);
+    return c->step < RTMP_READY;
+}
+
+static bool go_on(void *client) {
+    rtmp_client *c = client;
+    if (!read_some(c))
+        return false;
+    if (c->step == RTMP_SHAKING)
+        shake_hands(c);
+    if (c->step == RTMP_SHAKING)
+        return false;
+    size_t done = rtmp_take(&c->chunks, c->in, c->have, look, c);
+    c->have -= done;
+    memmove(c->in, c->in + done, c->have);
+    return c->step == RTMP_READY;
+}
+
+static void be_ready(void *client) {
+    when_ready(client);
+}
+
+void rtmp_start(const opening *wanted, bool publishes, rtmp_ready_fn *ready) {
+    static const opening_dialog dialog = {
+        .size = sizeof(rtmp_client), .begin = begin, .go_on = go_on, .ready = be_ready};
+    publishing = publishes;
+    when_ready = ready;
+    open_all(wanted, &dialog);
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rtsp/opening.h"
+
 enum {
     RTMP_STREAMS = 64, /* chunk streams: those that a header of one byte can name */
     RTMP_SET_CHUNK_SIZE = 1,
@@ -32,25 +34,40 @@ typedef struct rtmp_chunks {
     rtmp_stream *streams;
 } rtmp_chunks;
 
-typedef void rtmp_message_fn(void *user, uint8_t type, const uint8_t *payload, size_t size);
+/* @return whether there may be more */
+typedef bool rtmp_message_fn(void *user, uint8_t type, const uint8_t *payload, size_t size);
 
-/* Messages, each when it is whole. @return as many bytes as are done with; the others come again,
- * and more. */
+/* Messages, each when it is whole, until one says that there may be no more. @return as many bytes
+ * as are done with; the others come again, and more. */
 size_t rtmp_take(rtmp_chunks *chunks, const uint8_t *bytes, size_t size, rtmp_message_fn *message, void *user);
 
 /* Gives up what it has kept. */
 void rtmp_forget(rtmp_chunks *chunks);
 
+/* What a client waits for, and what makes it wait for that. */
+enum rtmp_step {
+    RTMP_SHAKING,    /* begin(): the server's part of the handshake */
+    RTMP_CONNECTING, /* shake_hands(): the answer to connect */
+    RTMP_CREATING,   /* answered(): that to createStream */
+    RTMP_STARTING,   /* answered(): that to publish or play */
+    RTMP_READY,      /* answered() */
+};
+
 typedef struct rtmp_client {
-    int fd;
+    opening_client opening;
+    enum rtmp_step step;
     rtmp_chunks chunks; /* as far as they were read */
-    size_t have;        /* of `in`: what is not a chunk yet */
+    /* Of `in`: what is not a chunk yet; in the end, what came behind the last answer. */
+    size_t have;
     uint8_t in[16384];
 } rtmp_client;
 
-/* Connects to the port on 127.0.0.1, and publishes or plays APPLICATION/STREAM: until the server
- * says that it begins. The socket does not block afterwards. Ends the process on failure. */
-void rtmp_start(rtmp_client *client, uint16_t port, const char *name, bool publishes);
+/* The socket and the chunks are the receiver's, the client is given up afterwards. */
+typedef void rtmp_ready_fn(rtmp_client *client);
+
+/* Connects all, which publish or play APPLICATION/STREAM: until the server says that it begins.
+ * Ends the process on failure. */
+void rtmp_start(const opening *wanted, bool publishes, rtmp_ready_fn *ready);
 
 /* A message in chunks of RTMP_CHUNK bytes: head and rest of its payload. @return where it ends */
 uint8_t *rtmp_put(uint8_t *to, uint8_t type, uint32_t milliseconds, const void *head, size_t head_size,

@@ -1,7 +1,6 @@
 #include "rtsp/secure.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -32,12 +31,6 @@ void secure_use(const char *suite) {
     SSL_CTX_set_default_read_buffer_len(context, READ_AHEAD);
 }
 
-static void wait_for(int fd, short events) {
-    struct pollfd one = {.fd = fd, .events = events};
-    if (poll(&one, 1, -1) < 0 && errno != EINTR)
-        fail(EXIT_FAILURE, "poll: %s", strerror(errno));
-}
-
 /* What OpenSSL waits for; 0: it has failed, or the server has ended it. */
 static short waits_for(SSL *ssl, int result) {
     switch (SSL_get_error(ssl, result)) {
@@ -54,15 +47,22 @@ void secure_start(int fd) {
     if (!context)
         return;
     SSL *ssl = fd < MOST_SOCKETS ? SSL_new(context) : NULL;
-    if (!ssl || SSL_set_fd(ssl, fd) != 1 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+    if (!ssl || SSL_set_fd(ssl, fd) != 1)
         fail(EXIT_FAILURE, "TLS: no memory for a connection");
-    for (int result; (result = SSL_connect(ssl)) != 1;) {
-        short events = waits_for(ssl, result);
-        if (!events)
-            fail(EXIT_FAILURE, "TLS: handshake: %s", ERR_reason_error_string(ERR_peek_error()));
-        wait_for(fd, events);
-    }
     by_fd[fd] = ssl;
+}
+
+short secure_shake(int fd) {
+    if (!context)
+        return 0;
+    ERR_clear_error();
+    int result = SSL_connect(by_fd[fd]);
+    if (result == 1)
+        return 0;
+    short events = waits_for(by_fd[fd], result);
+    if (!events)
+        fail(EXIT_FAILURE, "TLS: handshake: %s", ERR_reason_error_string(ERR_peek_error()));
+    return events;
 }
 
 ssize_t secure_send(int fd, const void *bytes, size_t size, int flags) {
@@ -76,14 +76,11 @@ ssize_t secure_send(int fd, const void *bytes, size_t size, int flags) {
             done += n;
             continue;
         }
-        short events = waits_for(by_fd[fd], result);
-        if (!events) {
+        if (!waits_for(by_fd[fd], result)) {
             errno = EPIPE;
             return -1;
         }
-        if (flags & MSG_DONTWAIT)
-            break;
-        wait_for(fd, events);
+        break;
     }
     if (done > 0 || size == 0)
         return (ssize_t)done;
@@ -111,15 +108,10 @@ static size_t read_records(SSL *ssl, uint8_t *memory, size_t room, short *ret_ev
 ssize_t secure_recv(int fd, void *memory, size_t room, int flags) {
     if (!context)
         return recv(fd, memory, room, flags);
-    for (;;) {
-        short events = 0;
-        size_t n = read_records(by_fd[fd], memory, room, &events);
-        if (n > 0 || !events)
-            return (ssize_t)n;
-        if (flags & MSG_DONTWAIT)
-            break;
-        wait_for(fd, events);
-    }
+    short events = 0;
+    size_t n = read_records(by_fd[fd], memory, room, &events);
+    if (n > 0 || !events)
+        return (ssize_t)n;
     errno = EAGAIN;
     return -1;
 }

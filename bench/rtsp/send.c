@@ -1,10 +1,10 @@
 /* Publishers by RTSP, or of the same by RTMP or as FLV: see --help. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@
 #include "common/process.h"
 #include "common/schedule.h"
 #include "rtsp/client.h"
+#include "rtsp/opening.h"
 #include "rtsp/rtmp.h"
 #include "rtsp/secure.h"
 #include "rtsp/wire.h"
@@ -35,10 +36,15 @@ typedef struct stream {
 static struct {
     uint16_t port;
     enum protocol protocol;
-    uint32_t streams, kbits, key_times, frames, warm_up, cool_down;
+    uint32_t streams, kbits, key_times, frames, warm_up, cool_down, at_once;
     enum arrivals arrivals;
     int cpu;
-} set = {.streams = 1, .kbits = 1000, .key_times = MEDIA_KEY_TIMES, .arrivals = ARRIVALS_INDEPENDENT, .cpu = -1};
+} set = {.streams = 1,
+         .kbits = 1000,
+         .key_times = MEDIA_KEY_TIMES,
+         .at_once = OPENING_AT_ONCE,
+         .arrivals = ARRIVALS_INDEPENDENT,
+         .cpu = -1};
 
 static media what;
 static wire bytes;
@@ -66,6 +72,7 @@ static void usage(FILE *out) {
         "each, says \"result\" and JSON, and waits for the end of the input.\n"
         "\n"
         "  --streams N    1 to 10000 (1)\n"
+        "  --at-once N    so many connect at a time, 1 to 4096 (64)\n"
         "  --rate KBITS   of each, both tracks (1000)\n"
         "  --key-times N  a key picture is as large as so many others, 1 to 50 (10)\n"
         "  --arrivals HOW independent: each stream is elsewhere in its group at random; even: the streams are spread\n"
@@ -113,37 +120,19 @@ static void name_flv(stream *s) {
     snprintf(s->name, sizeof s->name, "live/flv-%u", ntohs(address.sin_port));
 }
 
-static void connect_rtsp(void) {
-    rtsp_client *clients = calloc(set.streams, sizeof *clients);
-    if (!clients)
-        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
-    for (uint32_t i = 0; i < set.streams; i++)
-        clients[i].name = streams[i].name;
-    rtsp_clients_start(clients, set.streams, set.port, media_sdp);
-    for (uint32_t i = 0; i < set.streams; i++)
-        streams[i].fd = clients[i].fd;
-    free(clients);
-}
-
-static void connect_streams(void) {
-    for (uint32_t i = 0; i < set.streams; i++) {
-        stream *s = &streams[i];
-        static rtmp_client client;
-        snprintf(s->name, sizeof s->name, "live/%s-%u", set.protocol == PROTOCOL_RTSP ? "rtsp" : "rtmp", i);
-        if (set.protocol == PROTOCOL_RTMP) {
-            client = (rtmp_client){0};
-            rtmp_start(&client, set.port, s->name, true);
-            s->fd = client.fd;
-        } else if (set.protocol == PROTOCOL_FLV) {
-            s->fd = connect_to(set.port);
-            name_flv(s);
-        }
+/* Waits for room; by TLS for whatever the socket is to take. */
+static void send_whole(const stream *s, const uint8_t *from, size_t size) {
+    while (size > 0) {
+        struct pollfd room = {.fd = s->fd, .events = POLLOUT};
+        ssize_t n = secure_send(s->fd, from, size, 0);
+        if (n < 0 && (errno != EAGAIN || poll(&room, 1, -1) < 0))
+            fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
+        from += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
     }
-    if (set.protocol == PROTOCOL_RTSP)
-        connect_rtsp();
 }
 
-/* The first frame of each track: little enough for the socket to take it at once. */
+/* The first frame of each track. */
 static void send_preroll(stream *s) {
     size_t size = bytes.ends[MEDIA_PREROLL - 1];
     uint8_t *numbered = set.protocol == PROTOCOL_RTSP ? malloc(size) : NULL;
@@ -152,26 +141,61 @@ static void send_preroll(stream *s) {
             fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
         wire_rtp_preroll(&bytes, s->next, numbered);
     }
-    if (secure_send(s->fd, numbered ? numbered : bytes.bytes, size, 0) != (ssize_t)size)
-        fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
+    send_whole(s, numbered ? numbered : bytes.bytes, size);
     free(numbered);
 }
 
+/* It publishes, and the server has something of it at once. */
+static void has_started(const opening_client *client) {
+    stream *s = &streams[client->index];
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = s};
+    s->fd = client->fd;
+    if (set.protocol == PROTOCOL_FLV)
+        name_flv(s);
+    s->next = first_of(client->index);
+    s->sent = s->due = bytes.ends[s->next - 1];
+    send_preroll(s);
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &event) < 0)
+        fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
+}
+
+static void rtsp_ready(rtsp_client *client) {
+    has_started(&client->opening);
+}
+
+static void rtmp_ready(rtmp_client *client) {
+    rtmp_forget(&client->chunks);
+    has_started(&client->opening);
+}
+
+/* FLV has nothing before the file header. */
+static void begin_flv(void *client) {
+    (void)client;
+}
+
+static void flv_ready(void *client) {
+    has_started(client);
+}
+
+static const char *name_of(uint32_t index) {
+    return streams[index].name;
+}
+
 static void open_streams(void) {
+    static const opening_dialog flv = {.size = sizeof(opening_client), .begin = begin_flv, .ready = flv_ready};
+    const opening wanted = {.port = set.port, .count = set.streams, .at_once = set.at_once, .name = name_of};
     streams = calloc(set.streams, sizeof *streams);
     epoll = epoll_create1(EPOLL_CLOEXEC);
     if (!streams || epoll < 0)
         fail(EXIT_FAILURE, "%s", strerror(errno));
-    connect_streams();
-    for (uint32_t i = 0; i < set.streams; i++) {
-        stream *s = &streams[i];
-        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = s};
-        s->next = first_of(i);
-        s->sent = s->due = bytes.ends[s->next - 1];
-        send_preroll(s);
-        if (fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &event) < 0)
-            fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
-    }
+    for (uint32_t i = 0; i < set.streams; i++)
+        snprintf(streams[i].name, NAME, "live/%s-%u", set.protocol == PROTOCOL_RTSP ? "rtsp" : "rtmp", i);
+    if (set.protocol == PROTOCOL_RTSP)
+        rtsp_start(&wanted, media_sdp, rtsp_ready);
+    else if (set.protocol == PROTOCOL_RTMP)
+        rtmp_start(&wanted, true, rtmp_ready);
+    else
+        open_all(&wanted, &flv);
 }
 
 static void write_once(stream *s) {
@@ -315,6 +339,7 @@ int main(int argc, char **argv) {
         {"key-times", required_argument, NULL, 'x'},
         {"arrivals", required_argument, NULL, 'a'},
         {"tls", required_argument, NULL, 't'},
+        {"at-once", required_argument, NULL, 'm'},
         {"describe", no_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -335,6 +360,8 @@ int main(int argc, char **argv) {
             set.warm_up = (uint32_t)parse_number("--warm-up", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
+        else if (option == 'm')
+            set.at_once = (uint32_t)parse_number("--at-once", optarg, 1, OPENING_MOST_AT_ONCE);
         else if (option == 'c')
             set.cool_down = (uint32_t)parse_number("--cool-down", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'x')
