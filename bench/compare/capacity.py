@@ -1,42 +1,57 @@
 """How many publishers or players one processor serves: found by runs with more and fewer of them."""
 
 import dataclasses
+import time
 
-from compare.media import MediaBench
+from compare.media import Behind, MediaBench
 from compare.peers import Srs
 from compare.processes import RunError
 
 TOLERANCE = 0.05  # The most that serve and the fewest that do not are this close in the end.
-GRACE = 20  # Seconds that a run may take longer than it should, and what connecting takes besides.
-CONNECTS_PER_S = 500
+CONNECTS_PER_S = 100  # The slowest server connects more of them.
+SLACK = 5  # Seconds that a run may take longer than it should, once all are connected: beyond that it is not served in time.
+BUDGET = 300  # Seconds of a search: then what is known is the result, which is less close.
 # The load's own part: of its processor, and of the delay at most so much of what is allowed. Beyond that, it is the limit.
 MOST_LOAD = 0.9
 MOST_OWN_DELAY = 0.2
-NEAR = 1.25  # The step of a search that begins where another one has ended.
+NEAR = 1.1  # The step of a search that begins where another one has ended, and the least one.
+MOST_STEP = 4.0
+AIM = 0.97  # Of a processor: so much of it a server may use that serves the most.
+FULL = 0.95  # A server that does not serve and uses so much of its processor needs no second try.
 
 
-def search(probe, first, most, step=2.0, tolerance=TOLERANCE):
-    """The most for which probe() gives something, what it gives, and the fewest for which it does not: None where all up to the
-    most are served. Searches up or down from the first by so many times, then halves what is between. Each failure is tried once
-    more, because other work of the machine can cause one. A result of None: not even one is served."""
+def reckoned(figures):
+    """How many times as many would be served, as far as the processors' load tells."""
+    load = max(figures["load"], figures["load_of_others"])
+    return min(MOST_STEP, max(NEAR, AIM / load)) if load > 0 else MOST_STEP
+
+
+def search(probe, first, most, step=None, tolerance=TOLERANCE, is_over=lambda: False):
+    """The most for which probe() gives figures, what it gives, and the fewest for which it does not: None where all up to the
+    most are served. Searches up or down from the first, by so many times if there is a step and otherwise by what the load tells,
+    then halves what is between. A failure that is None is tried once more, because other work of the machine can cause one; False
+    is certain. When the time is over, what was found so far. A result of None: not even one is served, or was."""
     good, best, bad = 0, None, None
     next_one = max(1, min(first, most))
-    while True:
-        found = probe(next_one) or probe(next_one)
+    while not is_over():
+        found = probe(next_one)
+        if found is None:
+            found = probe(next_one)
         if found:
             good, best = next_one, found
         else:
             bad = next_one
         if bad is None:
             if good == most:
-                return good, best, None
-            next_one = min(most, max(good + 1, int(step * good)))
+                break
+            next_one = min(most, max(good + 1, int((step or reckoned(best)) * good)))
         elif bad - good <= max(1, tolerance * good):
-            return good, best, bad
+            break
         elif good == 0:
-            next_one = int(bad / step)
+            next_one = int(bad / (step or 2.0))
         else:
             next_one = (good + bad) // 2
+    return good, best, bad
 
 
 def window_us(variant):
@@ -49,13 +64,19 @@ def window_us(variant):
 
 
 def is_served(figures, most_delay_us):
-    return figures["p99_us"] <= most_delay_us
+    return figures.get("p99_us", most_delay_us + 1) <= most_delay_us
 
 
 def is_limited_by_load(figures, most_delay_us):
-    """Whether the programs that make the load, and not the server, may be what is at its limit."""
-    own = figures["sender_late_p99_us"] + figures["player_turn_p99_us"]
+    """Whether the programs that make the load, and not the server, may be what is at its limit. A run that was ended early has the
+    load alone."""
+    own = figures.get("sender_late_p99_us", 0) + figures.get("player_turn_p99_us", 0)
     return figures["load_of_others"] > MOST_LOAD or own > MOST_OWN_DELAY * most_delay_us
+
+
+def is_certain(figures):
+    """Whether a server that does not serve has no time left, so that nothing else was the cause."""
+    return figures["load"] >= FULL
 
 
 class CapacityBench(MediaBench):
@@ -69,9 +90,8 @@ class CapacityBench(MediaBench):
         return {}
 
     def _options(self, settings):
-        """The daemon's default memory is too little for the groups of 2,000 streams, and the first publishers wait for the last
-        ones. Other servers limit neither."""
-        return [*super()._options(settings), "--memory", "4G", "--first-data", "600"]
+        """Groups of 10,000 streams, whatever memory the machine has: other servers do not limit it."""
+        return [*super()._options(settings), "--memory", "4G"]
 
     def with_load(self, scenario, count):
         """The scenario with so many publishers or players."""
@@ -79,29 +99,34 @@ class CapacityBench(MediaBench):
             return dataclasses.replace(scenario, connections=count)
         return dataclasses.replace(scenario, players=count)
 
+    def _probe(self, scenario, variant, seconds, count):
+        """Figures of a run with so many: without a delay if it was behind. The reason if it failed."""
+        loaded = self.with_load(scenario, count)
+        try:
+            return self.measure(loaded, variant, seconds, super().plan(loaded, seconds), (), 2 * count / CONNECTS_PER_S, SLACK)[0]
+        except Behind as behind:
+            return behind.figures
+        except RunError as error:
+            return f"{count}: {error}"
+
     def run(self, scenario, variant, seconds, plan):
-        runs, failures, most_delay_us = [], [], scenario.most_delay_us + window_us(variant)
+        runs, failures, end = [], [], time.monotonic() + BUDGET
+        most_delay_us = scenario.most_delay_us + window_us(variant)
 
         def probe(count):
-            loaded = self.with_load(scenario, count)
-            grace = GRACE + 2 * count / CONNECTS_PER_S
             runs.append(count)
-            try:
-                figures, _ = self.measure(loaded, variant, seconds, super(CapacityBench, self).plan(loaded, seconds), (), grace)
-            except RunError as error:
-                failures.append(f"{count}: {error}")
-                return None
-            if is_served(figures, most_delay_us):
+            figures = self._probe(scenario, variant, seconds, count)
+            if isinstance(figures, dict) and is_served(figures, most_delay_us):
                 return figures
             failures.append(figures)
-            return None
+            return False if isinstance(figures, dict) and is_certain(figures) else None
 
         most = self.most or scenario.most
         near = {"first": plan[variant], "step": NEAR} if variant in plan else {"first": scenario.first}
-        count, figures, bad = search(probe, most=most, **near)
+        count, figures, bad = search(probe, most=most, is_over=lambda: time.monotonic() > end, **near)
         if not figures:
             last = failures[-1]
-            raise RunError("serves none: " + (last if isinstance(last, str) else f"a delay of {last['p99_us']:.0f} us"))
+            raise RunError("serves none: " + (last if isinstance(last, str) else f"a delay of {last.get('p99_us', 0):.0f} us"))
         plan[variant] = count  # The next round begins there.
         limited = is_limited_by_load(figures, scenario.most_delay_us) or any(
             is_limited_by_load(one, scenario.most_delay_us) for one in failures if isinstance(one, dict))

@@ -10,6 +10,7 @@ from compare import certificate, perf as counters
 from compare.measure import GRACE, SENDER_CPU, Bench, cpu, memory_kib, processor_seconds, workers
 from compare.peers import OTHERS
 from compare.processes import Program, RunError
+from compare.scenarios import REAL
 from compare.servers import Sluiced
 
 PROTOCOLS = ("flv", "rtsp", "rtmp")
@@ -39,6 +40,34 @@ def is_secure(settings):
 def secure_options(settings):
     """Of the programs that make the load."""
     return ["--tls", certificate.SUITE] if is_secure(settings) else []
+
+
+class Behind(RunError):
+    """A server, or the load, that was not done in time; figures: the parts of both processors that were used meanwhile."""
+
+    def __init__(self, text, figures=None):
+        super().__init__(text)
+        self.figures = figures
+
+
+class Clock:
+    """Processor time of a server and of the programs that make the load, since it was made."""
+
+    def __init__(self, server, others):
+        self.server, self.others = server, others
+        self.begin, self.begun, self.others_begin = processor_seconds(server.pid), time.monotonic(), self._others()
+
+    def _others(self):
+        return sum(processor_seconds(other.process.pid)[0] for other in self.others)
+
+    def read(self):
+        """Of the server, in all and by mode; of the others; and seconds that have passed."""
+        wall, end = time.monotonic() - self.begun, processor_seconds(self.server.pid)
+        return [after - before for after, before in zip(end, self.begin)], self._others() - self.others_begin, wall
+
+    def load(self):
+        (used, *_), others, wall = self.read()
+        return {"load": used / wall, "load_of_others": others / wall}
 
 
 class MediaBench(Bench):
@@ -100,9 +129,21 @@ class MediaBench(Bench):
     def profile(self, scenario, variant, seconds, plan, recording):
         self.measure(scenario, variant, seconds, plan, recording)
 
-    def measure(self, scenario, variant, seconds, plan, events, grace=None):
-        """Figures of the server, and what perf has counted. @grace: seconds that it may take longer than it should."""
-        deadline = time.monotonic() + (20 * seconds + GRACE if grace is None else seconds + grace)
+    @staticmethod
+    def _expect(program, word, clock, slack):
+        """What a program has to say. @slack: None, or it may be late."""
+        try:
+            said = program.expect(word)
+            return json.loads(said) if said else None
+        except RunError as error:
+            if slack is None or time.monotonic() < program.deadline or program.process.poll() is not None:
+                raise
+            raise Behind(str(error), clock.load()) from None
+
+    def measure(self, scenario, variant, seconds, plan, events, connecting=None, slack=None):
+        """Figures of the server, and what perf has counted. @connecting, @slack: seconds that all may take to connect, and that the
+        run may take longer than it should then."""
+        deadline = time.monotonic() + 20 * seconds + GRACE + (connecting or 0)
         settings, publish, play = parts_of(scenario, variant)
         with contextlib.ExitStack() as stack:
             server = self._server(stack, settings, deadline)
@@ -119,17 +160,18 @@ class MediaBench(Bench):
             played = memory_kib(server.pid)[1]
             sends = server.sends()
             attached = stack.enter_context(counters.Attached(self.perf, events, server.pid)) if events else None
-            others = [one.process.pid for one in (sender, player) if one]
+            load = [one for one in (sender, player) if one]
             sender.say("go")
+            for one in load if slack is not None else ():
+                one.deadline = time.monotonic() + (plan["warm_up"] + plan["frames"] + COOL_DOWN) / REAL + slack
+            clock = Clock(server, load)
             if plan["warm_up"]:
-                sender.expect("warm")
-            begin, begun = processor_seconds(server.pid), time.monotonic()
-            others_begin = sum(processor_seconds(other)[0] for other in others)
-            sent = json.loads(sender.expect("result"))
+                self._expect(sender, "warm", clock, slack)
+                clock = Clock(server, load)
+            sent = self._expect(sender, "result", clock, slack)
             # What is under way now stands for what was under way in the beginning.
-            wall, end = time.monotonic() - begun, processor_seconds(server.pid)
-            others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
-            arrived = json.loads(player.expect("result")) if player else {}
+            spans, others_used, wall = clock.read()
+            arrived = self._expect(player, "result", clock, slack) if player else {}
             counted = attached.values() if attached else {}
             finished = memory_kib(server.pid)
             server.wait("frames", lambda: server.received(len(streams), plan))
@@ -143,7 +185,6 @@ class MediaBench(Bench):
                 sends = server.sends() - sends
             for one in filter(None, (player, sender)):
                 one.finish()
-        spans = [after - before for after, before in zip(end, begin)]
         values = figures(scenario, plan, spans, others_used, wall, sends)
         values.update({
             "resident_kib": finished[0],

@@ -3,6 +3,7 @@
 Usage: bench_capacity.py ROOT
 """
 
+import itertools
 import os
 import sys
 import unittest
@@ -13,29 +14,31 @@ sys.dont_write_bytecode = True
 class Server:
     """Serves up to so many; the runs of these numbers fail once although they could be served."""
 
-    def __init__(self, most, disturbed=()):
-        self.most, self.disturbed, self.runs = most, set(disturbed), []
+    def __init__(self, most, disturbed=(), is_certain=False):
+        self.most, self.disturbed, self.is_certain, self.runs = most, set(disturbed), is_certain, []
 
     def __call__(self, count):
         self.runs.append(count)
         if count in self.disturbed:
             self.disturbed.remove(count)
             return None
-        return {"count": count} if count <= self.most else None
+        if count > self.most:
+            return False if self.is_certain else None
+        return {"count": count, "load": 0.97 * count / self.most, "load_of_others": 0.1}
 
 
 class Search(unittest.TestCase):
-    def find(self, server, first=1000, most=18000, step=2.0):
-        count, found, bad = capacity.search(server, first, most, step)
+    def find(self, server, first=1000, most=18000, step=2.0, **more):
+        count, found, bad = capacity.search(server, first, most, step, **more)
         if found:
-            self.assertEqual(found, {"count": count})
+            self.assertEqual(found["count"], count)
         return count, bad
 
     def test_it_is_within_the_tolerance_wherever_it_begins(self):
         for truth in (1, 2, 3, 17, 99, 100, 101, 999, 1000, 1001, 2345, 9999, 17999):
-            for first in (1, 10, 1000, 18000, 50000):
+            for first, step in itertools.product((1, 10, 1000, 18000, 50000), (2.0, None)):
                 server = Server(truth)
-                count, bad = self.find(server, first)
+                count, bad = self.find(server, first, step=step)
                 self.assertLessEqual(count, truth)
                 self.assertGreater(bad, truth)
                 self.assertLessEqual(bad - count, max(1, count * capacity.TOLERANCE))
@@ -61,15 +64,38 @@ class Search(unittest.TestCase):
         self.find(server)
         self.assertEqual(server.runs[:4], [1000, 2000, 2000, 1500])
 
+    def test_a_certain_failure_is_not_tried_again(self):
+        server = Server(1500, is_certain=True)
+        self.find(server)
+        self.assertEqual(server.runs[:3], [1000, 2000, 1500])
+
+    def test_the_load_tells_the_next_step(self):
+        server = Server(3000, is_certain=True)
+        count, bad = self.find(server, step=None)
+        self.assertEqual(server.runs[:2], [1000, 3000])
+        self.assertTrue(count == 3000 < bad, (count, bad))
+        self.assertLessEqual(len(server.runs), 4)
+        for figures, times in (({"load": 0.01, "load_of_others": 0.02}, 4), ({"load": 0.97, "load_of_others": 0.1}, capacity.NEAR),
+                               ({"load": 0.1, "load_of_others": 0.97}, capacity.NEAR), ({"load": 0.485, "load_of_others": 0.2}, 2),
+                               ({"load": 0.0, "load_of_others": 0.0}, 4)):
+            self.assertAlmostEqual(capacity.reckoned(figures), times)
+
+    def test_the_time_is_over(self):
+        server = Server(5000)
+        self.assertEqual(self.find(server, is_over=lambda: len(server.runs) >= 2), (2000, None))
+        server = Server(0)
+        self.assertEqual(self.find(server, is_over=lambda: len(server.runs) >= 2), (0, 1000))
+        self.assertEqual(self.find(Server(5000), is_over=lambda: True), (0, None))
+
     def test_the_next_round_begins_near_the_result(self):
         server = Server(5000)
         count, bad = self.find(server, 4950, step=capacity.NEAR)
-        self.assertEqual(server.runs[:2], [4950, 6187])
+        self.assertEqual(server.runs[:2], [4950, 5445])
         self.assertTrue(4950 <= count <= 5000 < bad, (count, bad))
-        self.assertLessEqual(len(server.runs), 9)
+        self.assertLessEqual(len(server.runs), 5)
         server = Server(4000)
-        count, bad = self.find(server, 4950, step=capacity.NEAR)
-        self.assertEqual(server.runs[:3], [4950, 4950, 3960])
+        count, bad = self.find(server, 4400, step=capacity.NEAR)
+        self.assertEqual(server.runs[:3], [4400, 4400, 3999])
 
     def test_the_figures_that_count(self):
         figures = {"p99_us": 250e3, "sender_late_p99_us": 30e3, "player_turn_p99_us": 20e3, "load_of_others": 0.9}
@@ -78,6 +104,14 @@ class Search(unittest.TestCase):
         self.assertFalse(capacity.is_limited_by_load(figures, 250e3))
         self.assertTrue(capacity.is_limited_by_load({**figures, "player_turn_p99_us": 20001}, 250e3))
         self.assertTrue(capacity.is_limited_by_load({**figures, "load_of_others": 0.91}, 250e3))
+
+    def test_a_run_that_was_ended_early(self):
+        behind = {"load": 0.99, "load_of_others": 0.5}
+        self.assertFalse(capacity.is_served(behind, 250e3))
+        self.assertFalse(capacity.is_limited_by_load(behind, 250e3))
+        self.assertTrue(capacity.is_limited_by_load({**behind, "load_of_others": 0.91}, 250e3))
+        self.assertTrue(capacity.is_certain(behind))
+        self.assertFalse(capacity.is_certain({**behind, "load": 0.94}))
 
     def test_a_window_is_allowed_for(self):
         windows = {"uring": 0, "uring+merge-window=auto": 0, "uring+merge-window=20": 20000, "epoll+batch=0+merge-window=350": 350000,
