@@ -21,7 +21,7 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "\n"
                            "Commands:\n"
                            "  status                     Show the totals of everything (the default)\n"
-                           "  streams, players, publishers, pulls, forwards, recordings, certificates\n"
+                           "  streams, players, publishers, pulls, forwards, recordings, bans, certificates\n"
                            "                             List them with their ids\n"
                            "  stream NAME                Show one stream and its players\n"
                            "  kick player ID             Disconnect a player\n"
@@ -188,6 +188,8 @@ static void print(const struct command_line *line, const char *command, json_t *
         ctl_print_certificates(stdout, ctl_member(document, "certificates"));
     } else if (strcmp(command, "cluster") == 0) {
         ctl_print_cluster(stdout, document, ctl_member(document, "nodes"), 0);
+    } else if (strcmp(command, "bans") == 0) {
+        ctl_print_bans(stdout, ctl_member(document, "bans"));
     } else if (strcmp(command, "cluster pulls") == 0) {
         ctl_print_cluster_pulls(stdout, ctl_member(document, "pulls"));
         print_more(ctl_member(document, "pulls"), ctl_number(document, "total"));
@@ -397,17 +399,12 @@ static int run(const struct command_line *line) {
     static const struct {
         const char *word, *path;
     } documents[] = {
-        {"status", "/api/v1/snapshot"},
-        {"streams", "/api/v1/streams"},
-        {"players", "/api/v1/players"},
-        {"publishers", "/api/v1/publishers"},
-        {"pulls", "/api/v1/pulls"},
-        {"config", "/api/v1/config"},
-        {"version", "/api/v1/version"},
-        {"workers", "/api/v1/workers"},
-        {"recordings", "/api/v1/recordings"},
-        {"forwards", "/api/v1/forwards"},
-        {"certificates", "/api/v1/certificates"},
+        {"status", "/api/v1/snapshot"},       {"streams", "/api/v1/streams"},
+        {"players", "/api/v1/players"},       {"publishers", "/api/v1/publishers"},
+        {"pulls", "/api/v1/pulls"},           {"config", "/api/v1/config"},
+        {"version", "/api/v1/version"},       {"workers", "/api/v1/workers"},
+        {"recordings", "/api/v1/recordings"}, {"bans", "/api/v1/bans"},
+        {"forwards", "/api/v1/forwards"},     {"certificates", "/api/v1/certificates"},
     };
     const char *command = line->word_count > 0 ? line->words[0] : "status";
     if (strcmp(command, "kick") == 0)

@@ -275,3 +275,18 @@ void ctl_print_certificates(FILE *out, const json_t *certificates) {
                 ctl_text(certificate, "state"), ctl_number(certificate, "days"), ctl_text(certificate, "expires"),
                 ctl_text(certificate, "sha256"), ctl_text(certificate, "subject"));
 }
+
+void ctl_print_bans(FILE *out, const json_t *bans) {
+    const json_t *ban;
+    size_t index;
+    fprintf(out, "%-28s %-40s %-8s %-10s %10s %12s  %s\n", "STREAM", "HOST", "SCOPE", "REASON", "AGE", "ENDS IN",
+            "NODE");
+    json_array_foreach(bans, index, ban) {
+        char age[CTL_WORDS] = "-", left[CTL_WORDS];
+        if (json_is_number(ctl_member(ban, "age_seconds")))
+            ctl_duration(ctl_number(ban, "age_seconds"), age);
+        ctl_duration(ctl_number(ban, "ends_in_seconds"), left);
+        fprintf(out, "%-28s %-40s %-8s %-10s %10s %12s  %s\n", ctl_text(ban, "stream"), ctl_text(ban, "host"),
+                ctl_text(ban, "scope"), ctl_text(ban, "reason"), age, left, ctl_text(ban, "node"));
+    }
+}

@@ -40,6 +40,8 @@ void ctl_print_publishers(FILE *out, const json_t *publishers);
 void ctl_print_pulls(FILE *out, const json_t *pulls);
 void ctl_print_forwards(FILE *out, const json_t *forwards);
 void ctl_print_recordings(FILE *out, const json_t *recordings);
+
+void ctl_print_bans(FILE *out, const json_t *bans);
 void ctl_print_certificates(FILE *out, const json_t *certificates);
 
 #endif

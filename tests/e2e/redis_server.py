@@ -13,7 +13,7 @@ import time
 
 import harness
 
-REDIS = shutil.which("redis-server") or shutil.which("valkey-server")
+REDIS = os.environ.get("SLUICE_TEST_ENGINE") or shutil.which("redis-server") or shutil.which("valkey-server")
 # Ports at an address that is this process's alone.
 _ports = itertools.count(6379)
 

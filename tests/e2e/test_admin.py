@@ -494,6 +494,24 @@ class KickTest(unittest.TestCase):
             daemon.blocks_settled()
             daemon.wait_log("publish refused", stream="live/a", reason="banned")
 
+    def test_list_of_bans(self):
+        """The first to end first; as many as there may be, and one more: the one that ends first makes room."""
+        data, _ = flv.stream(2)
+        with Daemon("--workers", "1") as daemon:
+            self.assertEqual(daemon.api("/api/v1/bans"), {"bans": []})
+            for number in range(257):
+                with Publisher(daemon, "live/%d" % number, "http") as publisher:
+                    publisher.send(data)
+                    daemon.wait_stream("live/%d" % number)
+                    self.kick(daemon, "streams/live/%d?ban=%d" % (number, 3600 if number == 0 else 600 + number))
+            bans = daemon.api("/api/v1/bans")["bans"]
+            self.assertEqual([ban["stream"] for ban in bans], ["live/%d" % number for number in [*range(2, 257), 0]])
+            for ban in bans:
+                self.assertEqual((ban["host"], ban["scope"], ban["reason"], ban["node"]), ("127.0.0.1", "node", "kicked", None))
+                self.assertTrue(0 <= ban["age_seconds"] < 300 < ban["ends_in_seconds"] <= 3600)
+            self.assertEqual(daemon.admin("DELETE", "/api/v1/bans/live/0")[0], 204)
+            self.assertEqual(len(daemon.api("/api/v1/bans")["bans"]), 255)
+
     def test_ban_ends(self):
         data, _ = flv.stream(40)
         with Daemon() as daemon:

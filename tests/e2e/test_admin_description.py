@@ -141,6 +141,7 @@ class DescriptionTest(unittest.TestCase):
                 publisher.send(data)
                 daemon.wait_stream("live/b")
                 self.check(daemon, "DELETE", "/api/v1/streams/live%2Fb?ban=60", 204)
+            self.assertEqual([ban["stream"] for ban in self.check(daemon, "GET", "/api/v1/bans", 200)["bans"]], ["live/b"])
             self.check(daemon, "DELETE", "/api/v1/bans/live%2Fb?host=x", 400)
             for status in (204, 404):
                 self.check(daemon, "DELETE", "/api/v1/bans/live%2Fb", status)

@@ -8,7 +8,7 @@ import certificates
 import harness
 import redis_server
 import rtmp
-from cluster import Cluster, Marked, check_whole, wait_order
+from cluster import Cluster, Marked, Wire, check_whole, wait_order
 from harness import Player, wait_until
 from test_upgrade import Upgraded
 
@@ -61,10 +61,44 @@ class KickTest(ClusterCase):
         for node in (a, b, c, nodes.add("d")):
             wait_until(lambda node=node: self.refused(node), "a ban on each node")
         self.assertFalse(self.refused(b, "127.0.0.2"))
+        for node in nodes.nodes:
+            ban, = wait_until(lambda node=node: self.shared(node), "a ban that the engine has")
+            self.assertEqual((ban["stream"], ban["host"], ban["reason"]), (NAME, "127.0.0.1", "kicked"))
+            self.assertTrue(0 < ban["ends_in_seconds"] <= 600)
+            # Which a node that joins later does not know.
+            joined = node is nodes.nodes[-1]
+            self.assertEqual((ban["node"], ban["age_seconds"] is None), (None if joined else "a", joined))
         # Lifted on one, for all.
         self.assertEqual(self.delete(b, "bans/" + NAME), 204)
         for node in nodes.nodes:
             wait_until(lambda node=node: not self.refused(node), "no ban on any node")
+
+    def shared(self, node):
+        return [ban for ban in node.api("/api/v1/bans")["bans"] if ban["scope"] == "cluster"]
+
+    def test_unban_while_a_node_is_cut_off(self):
+        """It learns of the end with its next connection. A ban that it has made meanwhile is its own, and stays."""
+        nodes = self.cluster()
+        way = self.stack.enter_context(Wire((nodes.engine.host, nodes.engine.port)))
+        a, b = nodes.add("a"), nodes.add("b", engine=way.url)
+        for node, name in ((a, NAME), (b, "live/own")):
+            self.stack.enter_context(Marked(node, name, 1))
+            nodes.wait_owner(name, node.name)
+        self.assertEqual(self.delete(a, "streams/%s?ban=600" % NAME), 204)
+        for node in (a, b):
+            wait_until(lambda node=node: self.shared(node), "a ban that the engine has")
+        way.hold()
+        b.wait_log("cluster engine lost")
+        self.assertEqual(self.delete(b, "streams/live/own?ban=600"), 204)
+        b.wait_log("cluster not told", stream="live/own")
+        self.assertEqual(self.delete(a, "bans/" + NAME), 204)
+        self.assertTrue(self.refused(b))
+        way.release()
+        b.wait_log("bans lifted", reason="lifted in the cluster", bans="1")
+        self.assertFalse(self.refused(b))
+        self.assertEqual([(ban["stream"], ban["scope"], ban["node"]) for ban in b.api("/api/v1/bans")["bans"]],
+                         [("live/own", "node", "b")])
+        self.assertEqual(a.api("/api/v1/bans")["bans"], [])
 
     def test_publisher_of_another_node(self):
         """By the id of what this node fetches: its players wait for the next one."""

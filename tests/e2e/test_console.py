@@ -387,6 +387,18 @@ class ConsoleTest(unittest.TestCase):
         harness.wait_until(lambda: not self.visible("#forwards"), "none")
         self.assertEqual(self.browser.complaints(), [])
 
+    def test_bans(self):
+        """They are there while there are any, and can be lifted."""
+        server = self.serve()
+        self.open(server.daemon)
+        self.assertFalse(self.visible("#bans"))
+        self.assertEqual(server.daemon.admin("DELETE", "/api/v1/streams/live/one?ban=600")[0], 204)
+        harness.wait_until(lambda: self.rows("#ban-rows tr > *")[:4] == ["live/one", "127.0.0.1", "this node", ""], "the ban")
+        self.browser.run("window.confirm = () => true; document.querySelector('#ban-rows button').click()")
+        harness.wait_until(lambda: not self.visible("#bans"), "none")
+        self.assertEqual(server.daemon.api("/api/v1/bans"), {"bans": []})
+        self.assertEqual(self.browser.complaints(), [])
+
     def test_certificates(self):
         """Days that are left, with a warning; and URLs of listeners with TLS."""
         with tempfile.TemporaryDirectory() as folder:

@@ -68,7 +68,7 @@ class SluicectlTest(unittest.TestCase):
                 text = self.check(daemon, "stream", steady.name)
                 self.assertEqual(self.row(text, steady.name)[1], "live")
                 self.assertIn(player["address"], text)
-                for command in ("status", "streams", "players", "publishers", "pulls", "forwards", "certificates", "config", "version",
+                for command in ("status", "streams", "players", "publishers", "pulls", "forwards", "bans", "certificates", "config", "version",
                                 "workers"):
                     self.assertIsInstance(json.loads(self.check(daemon, "--json", command)), dict)
                 self.assertEqual(json.loads(self.check(daemon, "stream", "--json", steady.name))["name"], steady.name)
@@ -94,6 +94,9 @@ class SluicectlTest(unittest.TestCase):
                     self.assertEqual(harness.read_head(publisher.peer)[0], 403)
                 with Publisher(daemon, "live/" + what, "http") as again:
                     self.assertEqual(harness.read_head(again.peer)[0], 403)
+                self.assertEqual(self.row(self.check(daemon, "bans"), "live/" + what)[1:4], ["127.0.0.1", "node", "kicked"])
+                self.check(daemon, "unban", "live/" + what)
+                self.assertNotIn("live/" + what, self.check(daemon, "bans"))
             daemon.blocks_settled()
 
     def test_reload(self):

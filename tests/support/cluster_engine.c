@@ -309,8 +309,11 @@ static void ban(struct cluster_engine *engine, const struct cluster_command *com
     publish(&event, user);
 }
 
-static void list_bans(const struct cluster_engine *engine, struct cluster_reply *reply) {
+static void list_bans(struct cluster_engine *engine, struct cluster_reply *reply) {
     const uint64_t now_ms = engine->now_us / 1000;
+    if (!engine->bans_since)
+        engine->bans_since = engine->now_us;
+    reply->bans_since = engine->bans_since;
     reply->bans = calloc(CLUSTER_BANS, sizeof *reply->bans);
     for (size_t i = 0; i < engine->ban_count; i++) {
         const struct cluster_engine_ban *one = &engine->bans[i];

@@ -40,6 +40,7 @@ struct cluster_engine {
     struct cluster_engine_ban bans[CLUSTER_BANS]; /* the first to end first */
     size_t ban_count;
     uint64_t bans_end_us; /* of all of them */
+    uint64_t bans_since;  /* see struct cluster_reply */
 };
 
 typedef void cluster_engine_publish(const struct cluster_event *event, void *user);

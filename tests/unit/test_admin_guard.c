@@ -105,17 +105,17 @@ static void test_bans(void **state) {
     struct bans bans = {0};
     (void)state;
     assert_false(bans_hold(&bans, "live/a", "192.0.2.1:1000", 0));
-    assert_int_equal(bans_add(&bans, "live/a", "192.0.2.1:1000", 100, 50), 0);
+    assert_int_equal(bans_add(&bans, "live/a", "192.0.2.1:1000", 100, 50, &(struct ban_origin){0}), 0);
     assert_true(bans_hold(&bans, "live/a", "192.0.2.1:2000", 149));
     assert_false(bans_hold(&bans, "live/a", "192.0.2.2:1000", 149));
     assert_false(bans_hold(&bans, "live/b", "192.0.2.1:1000", 149));
     /* Again: the last one counts. */
-    assert_int_equal(bans_add(&bans, "live/a", "192.0.2.1:1", 149, 100), 0);
+    assert_int_equal(bans_add(&bans, "live/a", "192.0.2.1:1", 149, 100, &(struct ban_origin){0}), 0);
     assert_int_equal(bans.count, 1);
     assert_true(bans_hold(&bans, "live/a", "192.0.2.1:2000", 248));
     assert_false(bans_hold(&bans, "live/a", "192.0.2.1:2000", 249));
     assert_int_equal(bans.count, 0);
-    assert_int_equal(bans_add(&bans, "live/six", "[2001:db8::1]:80", 0, 10), 0);
+    assert_int_equal(bans_add(&bans, "live/six", "[2001:db8::1]:80", 0, 10, &(struct ban_origin){0}), 0);
     assert_true(bans_hold(&bans, "live/six", "[2001:db8::1]:81", 9));
     bans_clear(&bans);
 }

@@ -311,6 +311,7 @@ static void assert_same_nodes(struct cluster_reply *one, struct cluster_reply *o
 
 static void assert_same_bans(const struct cluster_reply *one, const struct cluster_reply *other) {
     assert_int_equal(one->ban_count, other->ban_count);
+    assert_int_equal(one->bans_since, other->bans_since);
     for (size_t i = 0; i < one->ban_count; i++) {
         assert_string_equal(one->bans[i].stream, other->bans[i].stream);
         assert_memory_equal(&one->bans[i].host, &other->bans[i].host, sizeof one->bans[i].host);

@@ -49,6 +49,8 @@ struct member {
     size_t change_count;
     struct cluster_event told;
     size_t told_count, states;
+    size_t doubts, ends; /* of bans */
+    bool loses;          /* what it is told */
     enum cluster_node_state state;
 };
 
@@ -108,10 +110,17 @@ static void take_change(void *user, const char *stream, enum cluster_change chan
     it->location = *location;
 }
 
-static void take_event(void *user, const struct cluster_event *event) {
+static bool take_event(void *user, const struct cluster_event *event) {
     struct member *member = user;
     member->told = *event;
     member->told_count++;
+    return !member->loses;
+}
+
+static void take_bans_step(void *user, enum cluster_bans_step step) {
+    struct member *member = user;
+    member->doubts += step == CLUSTER_BANS_DOUBT;
+    member->ends += step == CLUSTER_BANS_END;
 }
 
 static void take_state(void *user, enum cluster_node_state state) {
@@ -178,6 +187,7 @@ static const struct cluster_node_calls calls = {.send = take_command,
                                                 .answer = take_answer,
                                                 .changed = take_change,
                                                 .told = take_event,
+                                                .bans_step = take_bans_step,
                                                 .state_changed = take_state};
 
 static struct member *start(struct rig *rig, const char *name, bool refuses, size_t most) {
@@ -1079,12 +1089,17 @@ static void bans_are_kept_for_those_that_join(void **state) {
     struct cluster_event event = {.verb = CLUSTER_EVENT_BAN, .stream = "live/x", .host.bytes = {1}, .ms = 60000};
     assert_true(cluster_node_tell(a->node, &event));
     run(rig);
-    assert_int_equal(a->told_count, 0);
+    /* Its own, which the engine has. */
+    assert_int_equal(a->told_count, 1);
+    assert_true(a->told.is_own);
     pass(rig, 20000);
     struct member *b = join(rig, "b");
     assert_int_equal(b->told_count, 1);
     assert_int_equal(b->told.verb, CLUSTER_EVENT_BAN);
     assert_string_equal(b->told.stream, "live/x");
+    assert_string_equal(b->told.location.node, "");
+    assert_false(b->told.is_own);
+    assert_int_equal(b->doubts, 0);
     assert_memory_equal(&b->told.host, &event.host, sizeof event.host);
     assert_in_range(b->told.ms, 38000, 40000);
     disconnect_member(b);
@@ -1145,6 +1160,52 @@ static void shows_nodes_and_streams(void **state) {
     assert_string_equal(names, "bc");
 }
 
+/* What the engine lists ends what it does not list, unless it has forgotten its bans, or the list
+ * did not arrive as a whole. */
+static void bans_are_what_the_engine_says(void **state) {
+    struct rig *rig = *state;
+    struct member *a = join(rig, "a"), *b = join(rig, "b");
+    struct cluster_event event = {.verb = CLUSTER_EVENT_BAN, .stream = "live/x", .host.bytes = {1}, .ms = 60000};
+    assert_true(cluster_node_tell(a->node, &event));
+    run(rig);
+    assert_int_equal(b->told_count, 1);
+    assert_string_equal(b->told.location.node, "a");
+    disconnect_member(b);
+    event.verb = CLUSTER_EVENT_UNBAN;
+    assert_true(cluster_node_tell(a->node, &event));
+    run(rig);
+    connect_member(b);
+    pass(rig, 2 * CLUSTER_RENEW_MS);
+    assert_int_equal(b->told_count, 1);
+    assert_int_equal(b->doubts, 1);
+    assert_int_equal(b->ends, 1);
+    /* One that is lost may be one that is in force. */
+    event.verb = CLUSTER_EVENT_BAN;
+    assert_true(cluster_node_tell(a->node, &event));
+    run(rig);
+    b->loses = true;
+    disconnect_member(b);
+    connect_member(b);
+    pass(rig, 2 * CLUSTER_RENEW_MS);
+    assert_int_equal(b->told_count, 3);
+    assert_int_equal(b->doubts, 2);
+    assert_int_equal(b->ends, 1);
+    b->loses = false;
+    /* An engine without data has no bans: those that the nodes know are kept. */
+    disconnect_member(b);
+    rig->engine = (struct cluster_engine){0};
+    set_time(rig);
+    connect_member(b);
+    pass(rig, 2 * CLUSTER_RENEW_MS);
+    assert_int_equal(b->doubts, 2);
+    assert_int_equal(b->ends, 1);
+    disconnect_member(b);
+    connect_member(b);
+    pass(rig, 2 * CLUSTER_RENEW_MS);
+    assert_int_equal(b->doubts, 3);
+    assert_int_equal(b->ends, 2);
+}
+
 static void open_questions_are_abandoned(void **state) {
     struct rig *rig = *state;
     struct member *a = join(rig, "a"), *b = join(rig, "b");
@@ -1202,6 +1263,7 @@ int main(void) {
         TEST(tells_others),
         TEST(bans_are_kept_for_those_that_join),
         TEST(shows_nodes_and_streams),
+        TEST(bans_are_what_the_engine_says),
         TEST(open_questions_are_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -481,20 +481,23 @@ static void test_format(void **state) {
 /* As many bans as there may be, and none that is not valid. */
 static void test_bans(void **state) {
     static const char *const bad[] = {
+        "*0\r\n",
         "*1\r\n$1\r\na\r\n",
-        "*2\r\n$6\r\nlive/a\r\n$1\r\n1\r\n",
-        "*2\r\n$38\r\nlive/a00000000000000000000ffff7f000001\r\n$1\r\n1\r\n",
-        "*2\r\n$39\r\nlive// 00000000000000000000ffff7f000001\r\n$1\r\n1\r\n",
-        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f00000x\r\n$1\r\n1\r\n",
-        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$1\r\n0\r\n",
-        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$8\r\n86400001\r\n",
-        "*2\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n:1\r\n",
+        "*2\r\n$1\r\n1\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n",
+        "*3\r\n$1\r\n1\r\n$6\r\nlive/a\r\n$1\r\n1\r\n",
+        "*3\r\n$1\r\n1\r\n$38\r\nlive/a00000000000000000000ffff7f000001\r\n$1\r\n1\r\n",
+        "*3\r\n$1\r\n1\r\n$39\r\nlive// 00000000000000000000ffff7f000001\r\n$1\r\n1\r\n",
+        "*3\r\n$1\r\n1\r\n$39\r\nlive/a 00000000000000000000ffff7f00000x\r\n$1\r\n1\r\n",
+        "*3\r\n$1\r\n1\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$1\r\n0\r\n",
+        "*3\r\n$1\r\n1\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$8\r\n86400001\r\n",
+        "*3\r\n$1\r\n1\r\n$39\r\nlive/a 00000000000000000000ffff7f000001\r\n:1\r\n",
     };
     const char one[] = "$39\r\nlive/a 00000000000000000000ffff7f000001\r\n$8\r\n86400000\r\n";
     struct cluster_reply reply = {0};
     (void)state;
     for (size_t count = CLUSTER_BANS; count <= CLUSTER_BANS + 1; count++) {
-        char *text = malloc(32 + count * sizeof one), *end = text + sprintf(text, "*%zu\r\n", 2 * count);
+        char *text = malloc(32 + count * sizeof one),
+             *end = text + sprintf(text, "*%zu\r\n$2\r\n17\r\n", 1 + 2 * count);
         assert_non_null(text);
         for (size_t i = 0; i < count; i++)
             end = stpcpy(end, one);
@@ -503,6 +506,7 @@ static void test_bans(void **state) {
         } else {
             assert_int_equal(read_text(CLUSTER_LIST_BANS, 0, text, &reply), 0);
             assert_int_equal(reply.ban_count, CLUSTER_BANS);
+            assert_int_equal(reply.bans_since, 17);
             assert_string_equal(reply.bans[7].stream, "live/a");
             assert_int_equal(reply.bans[7].ms, CLUSTER_BAN_MS);
             assert_int_equal(reply.bans[7].host.bytes[12], 127);

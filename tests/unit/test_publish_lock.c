@@ -286,7 +286,9 @@ static void a_claim_does_not_wait_for_ever(void **state) {
 static void who_is_banned_meanwhile_does_not_get_the_name(void **state) {
     claim_rig rig;
     open_left(&rig, state);
-    assert_int_equal(bans_add(&rig.registry->bans, "live/a", rig.claimants[1].source.peer, 0, UINT32_MAX), 0);
+    assert_int_equal(
+        bans_add(&rig.registry->bans, "live/a", rig.claimants[1].source.peer, 0, UINT32_MAX, &(struct ban_origin){0}),
+        0);
     turn_until_decided(&rig, 1, -EKEYREJECTED);
     assert_int_equal(waiter(&rig, 2), 0);
     bans_clear(&rig.registry->bans);
@@ -338,7 +340,9 @@ static void who_may_not_publish_displaces_nobody(void **state) {
     open_rig(&rig, state);
     set_policy(&rig, SAME_NAME_TAKE_OVER);
     assert_int_equal(waiter(&rig, 0), 0);
-    assert_int_equal(bans_add(&rig.registry->bans, "live/a", rig.claimants[1].source.peer, 0, UINT32_MAX), 0);
+    assert_int_equal(
+        bans_add(&rig.registry->bans, "live/a", rig.claimants[1].source.peer, 0, UINT32_MAX, &(struct ban_origin){0}),
+        0);
     assert_int_equal(waiter(&rig, 1), 1);
     assert_int_equal(decide_after(&rig, 1, PUBLISH_LOCK_MS), -EEXIST);
     assert_int_equal(rig.claimants[0].kicked, 0);
@@ -386,7 +390,9 @@ static void what_holds_now_is_what_counts(void **state) {
     claim_rig rig;
     open_held(&rig, state);
     uint64_t now = sluice_loop_now(rig.loop.loop);
-    assert_int_equal(bans_add(&rig.registry->bans, "live/a", rig.claimants[1].source.peer, now - 1000, 1000), 0);
+    assert_int_equal(bans_add(&rig.registry->bans, "live/a", rig.claimants[1].source.peer, now - 1000, 1000,
+                              &(struct ban_origin){0}),
+                     0);
     rig.claimants[1].source.since = now - 500;
     assert_int_equal(waiter(&rig, 1), 1);
     leave(&rig.claimants[0]);

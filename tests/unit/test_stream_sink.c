@@ -340,7 +340,7 @@ static void rejected_publisher_is_not_announced(void **state) {
     end(&rig);
     assert_calls(&rig, "a:ended");
     uint64_t now = sluice_loop_now(rig.loop.loop);
-    assert_int_equal(bans_add(&rig.registry->bans, "live/a", source.peer, now, 1000000), 0);
+    assert_int_equal(bans_add(&rig.registry->bans, "live/a", source.peer, now, 1000000, &(struct ban_origin){0}), 0);
     assert_int_equal(stream_attach(rig.stream, &source), -EKEYREJECTED);
     stream_keep(rig.stream, now + 1000000);
     assert_int_equal(stream_attach(rig.stream, &source), -EBUSY);

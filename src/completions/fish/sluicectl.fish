@@ -1,6 +1,6 @@
 # fish completion for sluicectl, written by tools/settings-docs
 
-complete -c sluicectl -f -a 'status streams players publishers pulls forwards recordings certificates stream kick unban record pull unpull reload upgrade config version workers cluster locate top'
+complete -c sluicectl -f -a 'status streams players publishers pulls forwards recordings bans certificates stream kick unban record pull unpull reload upgrade config version workers cluster locate top'
 complete -c sluicectl -l admin -x -d 'Set the address of the administration'
 complete -c sluicectl -l tls-ca -r -F -d 'With https: trust the certificates in FILE instead of the system\'s'
 complete -c sluicectl -l token-file -r -F -d 'Send the token in the first line of FILE'

@@ -29,7 +29,17 @@ static struct ban *first_to_end(const struct bans *bans) {
     return first;
 }
 
-int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t now, uint64_t ban_ms) {
+/* The place of a new one. */
+static struct ban *add(struct bans *bans, const char *stream, const char *host) {
+    struct ban *ban = bans->count < BAN_MOST ? &bans->list[bans->count++] : first_to_end(bans);
+    *ban = (struct ban){0};
+    snprintf(ban->stream, sizeof ban->stream, "%s", stream);
+    memcpy(ban->host, host, sizeof ban->host);
+    return ban;
+}
+
+int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t now, uint64_t ban_ms,
+             const struct ban_origin *origin) {
     char host[ADDRESS_TEXT];
     address_host(peer, host);
     forget_ended(bans, now);
@@ -39,11 +49,46 @@ int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t n
         return -ENOMEM;
     struct ban *ban = find(bans, stream, host);
     if (!ban)
-        ban = bans->count < BAN_MOST ? &bans->list[bans->count++] : first_to_end(bans);
-    snprintf(ban->stream, sizeof ban->stream, "%s", stream);
-    memcpy(ban->host, host, sizeof host);
+        ban = add(bans, stream, host);
     ban->until = now + ban_ms;
+    if (!origin->is_listed)
+        ban->since = now;
+    if (origin->node)
+        snprintf(ban->node, sizeof ban->node, "%s", origin->node);
+    ban->is_shared = origin->is_shared;
+    ban->is_doubted = false;
     return 0;
+}
+
+void bans_share(struct bans *bans, const char *stream, const char *peer, uint64_t now) {
+    char host[ADDRESS_TEXT];
+    forget_ended(bans, now);
+    address_host(peer, host);
+    struct ban *ban = find(bans, stream, host);
+    if (ban)
+        ban->is_shared = true;
+}
+
+void bans_doubt(struct bans *bans) {
+    for (size_t i = 0; i < bans->count; i++)
+        bans->list[i].is_doubted = bans->list[i].is_shared;
+}
+
+size_t bans_end_doubted(struct bans *bans) {
+    const size_t before = bans->count;
+    for (size_t i = 0; i < bans->count;) {
+        if (bans->list[i].is_doubted)
+            bans->list[i] = bans->list[--bans->count];
+        else
+            i++;
+    }
+    return before - bans->count;
+}
+
+const struct ban *bans_list(struct bans *bans, uint64_t now, size_t *ret_count) {
+    forget_ended(bans, now);
+    *ret_count = bans->count;
+    return bans->list;
 }
 
 bool bans_hold(struct bans *bans, const char *stream, const char *peer, uint64_t now) {

@@ -69,8 +69,8 @@ static const char list_path[] = "/api/v1/streams", overview_path[] = "/api/v1/ov
                   streams_path[] = "/api/v1/streams/", players_path[] = "/api/v1/players/",
                   publishers_path[] = "/api/v1/publishers/", metrics_path[] = "/metrics",
                   reload_path[] = "/api/v1/reload", recordings_path[] = "/api/v1/recordings/",
-                  upgrade_path[] = "/api/v1/upgrade", bans_path[] = "/api/v1/bans/", pulls_path[] = "/api/v1/pulls",
-                  pull_path[] = "/api/v1/pulls/", forwards_path[] = "/api/v1/forwards",
+                  upgrade_path[] = "/api/v1/upgrade", bans_path[] = "/api/v1/bans", ban_path[] = "/api/v1/bans/",
+                  pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/", forwards_path[] = "/api/v1/forwards",
                   cluster_pulls_path[] = "/api/v1/cluster/pulls", cluster_list_path[] = "/api/v1/cluster/streams",
                   cluster_stream_path[] = "/api/v1/cluster/streams/";
 
@@ -99,7 +99,8 @@ static const struct route routes[] = {
      COMMAND_KICK_STREAM},
     {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_PLAYER},
     {publishers_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS, NULL, COMMAND_KICK_PUBLISHER},
-    {bans_path, "DELETE", 0, NULL, COMMAND_UNBAN},
+    {bans_path, "GET, HEAD", SNAPSHOT_BANS, admin_bans, 0},
+    {ban_path, "DELETE", 0, NULL, COMMAND_UNBAN},
     {recordings_path, "POST, DELETE", 0, NULL, COMMAND_RECORD},
     {metrics_path, "GET, HEAD", SNAPSHOT_ALL | SNAPSHOT_EDGES, NULL, 0},
     {reload_path, "POST", 0, NULL, 0},

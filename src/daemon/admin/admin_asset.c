@@ -16,7 +16,7 @@
 
 /* The console's scripts, which are modules of the language: one for each concern. */
 #define EACH_SCRIPT(call)                                                                                              \
-    call(api) call(certificates) call(cluster_page) call(dom) call(format) call(forwards) call(history)                \
+    call(api) call(bans) call(certificates) call(cluster_page) call(dom) call(format) call(forwards) call(history)     \
         call(listeners) call(main) call(players) call(plot) call(preview) call(pulls) call(stream_page) call(streams)  \
             call(urls)
 

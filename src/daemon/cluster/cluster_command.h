@@ -94,6 +94,7 @@ struct cluster_event {
     struct cidr_address host;
     uint64_t ms; /* at most CLUSTER_BAN_MS */
     bool is_whole;
+    bool is_own; /* of what is passed on: this node has told it, and the engine has it */
 };
 
 /* To the engine. */
@@ -165,6 +166,9 @@ struct cluster_reply {
     uint64_t cursor;          /* CLUSTER_LIST: of the next part; 0: this is the last one */
     struct cluster_ban *bans; /* CLUSTER_LIST_BANS */
     size_t ban_count;
+    /* likewise: when the engine first had any, microseconds by its clock. Another time: it has
+     * forgotten them since */
+    uint64_t bans_since;
 };
 
 #endif

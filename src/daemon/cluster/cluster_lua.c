@@ -191,12 +191,17 @@ static const char ban[] = COMMON
     "end\n"
     "return 1\n";
 
-/* Arguments: most bans, most milliseconds. Reply: member and milliseconds left of each, the first
- * to end first. */
+/* Arguments: most bans, most milliseconds. Reply: when the engine first had bans, which it has
+ * forgotten if that changes; member and milliseconds left of each, the first to end first. */
 static const char bans[] = COMMON
+    "local first = redis.call('GET', P .. ':bans:first')\n"
+    "if not first then\n"
+    "  first = digits(microseconds())\n"
+    "  redis.call('SET', P .. ':bans:first', first)\n"
+    "end\n"
     "local now = math.floor(microseconds() / 1000)\n"
     "local all = redis.call('ZRANGE', P .. ':bans', 0, tonumber(ARGV[4]) - 1, 'WITHSCORES')\n"
-    "local replies = {}\n"
+    "local replies = {first}\n"
     "for i = 1, #all, 2 do\n"
     "  local ms = math.min(tonumber(all[i + 1]) - now, tonumber(ARGV[5]))\n"
     "  if ms > 0 then\n"

@@ -174,15 +174,23 @@ static void list_bans(struct cluster_node *node) {
 }
 
 static void listed_bans(struct cluster_node *node, const struct cluster_reply *reply) {
+    /* An engine that has forgotten its bans says nothing of those that this node knows. */
+    const bool is_truth = reply->bans_since == node->bans_since;
+    bool is_whole = true;
     if (reply->error)
         return;
     node->wants_bans = false;
+    node->bans_since = reply->bans_since;
+    if (is_truth)
+        node->calls.bans_step(node->user, CLUSTER_BANS_DOUBT);
     for (size_t i = 0; i < reply->ban_count; i++) {
         const struct cluster_ban *ban = &reply->bans[i];
         struct cluster_event event = {.verb = CLUSTER_EVENT_BAN, .host = ban->host, .ms = ban->ms};
         strcpy(event.stream, ban->stream);
-        node->calls.told(node->user, &event);
+        is_whole &= node->calls.told(node->user, &event);
     }
+    if (is_truth && is_whole)
+        node->calls.bans_step(node->user, CLUSTER_BANS_END);
 }
 
 /* ---- The lease ---- */
@@ -520,6 +528,12 @@ static void heard_of_stream(struct cluster_node *node, const struct cluster_even
     cluster_node_settle(node, stream);
 }
 
+static void heard_ban(struct cluster_node *node, const struct cluster_event *event, bool is_own) {
+    struct cluster_event told = *event;
+    told.is_own = is_own;
+    (void)node->calls.told(node->user, &told);
+}
+
 void cluster_node_heard(struct cluster_node *node, const struct cluster_event *event, uint64_t now) {
     bool is_own = is_self(node, &event->location);
     set_now(node, now);
@@ -539,11 +553,13 @@ void cluster_node_heard(struct cluster_node *node, const struct cluster_event *e
         if (is_own && cluster_node_can_ask(node))
             heard_ask(node, event);
         break;
-    case CLUSTER_EVENT_KICK:
     case CLUSTER_EVENT_BAN:
+        heard_ban(node, event, is_own);
+        break;
+    case CLUSTER_EVENT_KICK:
     case CLUSTER_EVENT_UNBAN:
         if (!is_own)
-            node->calls.told(node->user, event);
+            (void)node->calls.told(node->user, event);
         break;
     case CLUSTER_EVENTS:
         break;

@@ -51,6 +51,12 @@ struct cluster_peer {
     struct cluster_load load;
 };
 
+/* What comes of the list of bans that the engine has, which are told one by one in between. */
+enum cluster_bans_step {
+    CLUSTER_BANS_DOUBT, /* those that the engine has had are to be told again, */
+    CLUSTER_BANS_END,   /* or else have been lifted: they end */
+};
+
 struct cluster_node_calls {
     /* To the engine. False: not now; the command is not remembered. */
     bool (*send)(void *user, const struct cluster_command *command);
@@ -60,8 +66,10 @@ struct cluster_node_calls {
     void (*changed)(void *user, const char *stream, enum cluster_change change,
                     const struct cluster_location *location);
     /* Something is to be ended here, too (kick), or kept away (ban), or let in again (unban). Bans
-     * that the engine has kept come again with each connection. */
-    void (*told)(void *user, const struct cluster_event *event);
+     * that the engine has kept come again with each connection, without a node; this node's own
+     * when the engine has them. False: it is lost. */
+    bool (*told)(void *user, const struct cluster_event *event);
+    void (*bans_step)(void *user, enum cluster_bans_step step);
     void (*state_changed)(void *user, enum cluster_node_state state);
 };
 

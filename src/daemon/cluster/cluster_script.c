@@ -439,7 +439,7 @@ static bool next_ban(sluice_resp_walk *walk, struct cluster_ban *ban) {
 static int read_bans(const sluice_resp_reply *resp, struct cluster_reply *reply) {
     sluice_resp_walk walk = resp->elements;
     const size_t count = resp->value.count / 2;
-    if (resp->value.count % 2 != 0 || count > CLUSTER_BANS)
+    if (resp->value.count % 2 != 1 || count > CLUSTER_BANS || !next_number(&walk, UINT64_MAX, &reply->bans_since))
         return -EPROTO;
     reply->bans = calloc(count ? count : 1, sizeof *reply->bans);
     if (!reply->bans)

@@ -51,6 +51,7 @@ struct cluster_node {
     unsigned list_pages;            /* of the round */
     bool wants_bans;                /* those that the engine has are to be asked for, */
     uint64_t bans_at;               /* from then on */
+    uint64_t bans_since;            /* of the last list, see struct cluster_reply; 0: none yet */
 
     struct cluster_streams streams;
     struct cluster_peers peers;

@@ -69,11 +69,19 @@ int cluster_actions_take(struct cluster_actions *actions, const struct cluster_e
                                                                                 : COMMAND_UNBAN,
                                      .ban_ms = event->ms,
                                      .is_told = true,
+                                     .is_own = event->is_own,
                                      .spares_players = !event->is_whole};
     snprintf(command.stream, sizeof command.stream, "%s", event->stream);
+    snprintf(command.node, sizeof command.node, "%s", event->location.node);
     if (event->verb == CLUSTER_EVENT_KICK)
         return post_all(actions, &command);
     if (event->verb == CLUSTER_EVENT_BAN)
         write_host(&event->host, command.host);
     return post(actions, server_owner(actions->server, command.stream, strlen(command.stream)), &command);
+}
+
+int cluster_actions_take_step(struct cluster_actions *actions, enum cluster_bans_step step) {
+    const struct worker_command command = {
+        .kind = step == CLUSTER_BANS_DOUBT ? COMMAND_DOUBT_BANS : COMMAND_END_DOUBTED_BANS, .is_told = true};
+    return post_all(actions, &command);
 }

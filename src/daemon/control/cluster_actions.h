@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "daemon/cluster/cluster_command.h"
+#include "daemon/cluster/cluster_node.h"
 
 struct server;
 
@@ -22,5 +22,8 @@ struct cluster_actions {
 
 /* CLUSTER_EVENT_KICK, CLUSTER_EVENT_BAN, CLUSTER_EVENT_UNBAN. 0, -ENOBUFS, -ENOMEM */
 int cluster_actions_take(struct cluster_actions *actions, const struct cluster_event *event);
+
+/* 0, -ENOBUFS, -ENOMEM: not all workers take it */
+int cluster_actions_take_step(struct cluster_actions *actions, enum cluster_bans_step step);
 
 #endif

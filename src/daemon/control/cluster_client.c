@@ -116,12 +116,20 @@ static void on_changed(void *user, const char *stream, enum cluster_change chang
         LOG(LOG_ERROR, "cluster change lost", {"stream", stream}, {"reason", "out of memory"});
 }
 
-static void on_told(void *user, const struct cluster_event *event) {
+static bool on_told(void *user, const struct cluster_event *event) {
     struct cluster_client *client = user;
     int error = cluster_actions_take(&client->actions, event);
     if (error)
         LOG(LOG_ERROR, "kick or ban lost", {"stream", event->stream}, {"node", event->location.node},
             {"reason", strerror(-error)});
+    return !error;
+}
+
+static void on_bans_step(void *user, enum cluster_bans_step step) {
+    struct cluster_client *client = user;
+    int error = cluster_actions_take_step(&client->actions, step);
+    if (error)
+        LOG(LOG_ERROR, "bans kept", {"reason", strerror(-error)});
 }
 
 static void on_state(void *user, enum cluster_node_state state) {
@@ -137,7 +145,13 @@ static void on_state(void *user, enum cluster_node_state state) {
 }
 
 static const struct cluster_node_calls node_calls = {
-    .send = on_send, .answer = on_answer, .changed = on_changed, .told = on_told, .state_changed = on_state};
+    .send = on_send,
+    .answer = on_answer,
+    .changed = on_changed,
+    .told = on_told,
+    .bans_step = on_bans_step,
+    .state_changed = on_state,
+};
 
 /* ---- What the engine does ---- */
 

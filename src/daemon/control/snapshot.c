@@ -262,6 +262,26 @@ static int take_wishes(const struct record_overrides *overrides, struct snapshot
     return 0;
 }
 
+static int take_bans(struct worker *worker, struct snapshot *snapshot) {
+    const uint64_t now = worker_now(worker);
+    size_t count;
+    const struct ban *bans = bans_list(&worker->registry->bans, now, &count);
+    snapshot->ban_count = count;
+    if (!make_room(&snapshot->bans, &snapshot->ban_count, sizeof *snapshot->bans))
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        struct snapshot_ban *to = &snapshot->bans[snapshot->ban_count++];
+        to->is_shared = bans[i].is_shared;
+        to->has_age = bans[i].since > 0;
+        to->age_ms = now - bans[i].since;
+        to->left_ms = bans[i].until - now;
+        memcpy(to->stream, bans[i].stream, sizeof to->stream);
+        memcpy(to->host, bans[i].host, sizeof to->host);
+        memcpy(to->node, bans[i].node, sizeof to->node);
+    }
+    return 0;
+}
+
 /* Calls for each stream that is asked for: a replica has the name of its stream. */
 static void each_stream(const struct context *context, void (*call)(struct stream *stream, void *user), void *user) {
     struct registry *registry = context->worker->registry;
@@ -424,6 +444,8 @@ static int take_lists(struct worker *worker, const struct snapshot_request *requ
     error = error ? error : take_frames(&context);
     if (!error && request->parts & SNAPSHOT_OVERRIDES)
         error = take_wishes(&worker->recorders.overrides, snapshot);
+    if (!error && request->parts & SNAPSHOT_BANS)
+        error = take_bans(worker, snapshot);
     return error;
 }
 
@@ -503,5 +525,6 @@ void snapshot_free(struct snapshot *snapshot) {
     free(snapshot->forwards);
     free(snapshot->edges);
     free(snapshot->overrides);
+    free(snapshot->bans);
     free(snapshot);
 }

@@ -38,6 +38,7 @@ enum snapshot_part {
     SNAPSHOT_OVERRIDES = 8, /* what is to be recorded, or not */
     SNAPSHOT_FORWARDS = 16,
     SNAPSHOT_ALL = 31,
+    SNAPSHOT_BANS = 32,
     /* for single documents: */
     SNAPSHOT_SUMS = 64,    /* of all streams and players, whatever else is copied */
     SNAPSHOT_FRAMES = 128, /* the last minute of the one stream */
@@ -145,6 +146,17 @@ struct snapshot_forward {
     uint64_t bytes_sent, frames_sent, frames_dropped; /* over all its connections */
 };
 
+/* A host that may not publish a stream. */
+struct snapshot_ban {
+    char stream[STREAM_NAME + 1];
+    char host[ADDRESS_TEXT];
+    char node[BAN_NODE + 1]; /* that had the publisher; empty: not known, or no cluster */
+    bool is_shared;          /* all nodes of the cluster have the ban */
+    bool has_age;            /* it is known when it was made: */
+    uint64_t age_ms;
+    uint64_t left_ms;
+};
+
 /* A stream that another node has. */
 struct snapshot_edge {
     char stream[STREAM_NAME + 1];
@@ -199,6 +211,8 @@ struct snapshot {
     size_t edge_count;
     struct record_override_entry *overrides;
     size_t override_count;
+    struct snapshot_ban *bans; /* NULL: not asked for */
+    size_t ban_count;
 };
 
 /* Of all workers, in their order; NULL where one has not answered. */

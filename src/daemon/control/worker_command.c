@@ -66,8 +66,10 @@ static bool tell(const struct worker *worker, enum cluster_question question, co
 /* The node that has the publisher tells the others of the ban, whoever has asked for it. */
 static int ban_publisher(struct worker *worker, const struct stream *stream, uint64_t ban_ms) {
     const struct worker_command ban = {.ban_ms = ban_ms};
+    const struct cluster_self *self = server_cluster_self(worker->server);
+    const struct ban_origin origin = {.node = self ? self->node : NULL};
     (void)tell(worker, CLUSTER_TELL_BAN, stream->name, &ban, stream->source.session);
-    return bans_add(&worker->registry->bans, stream->name, stream->source.peer, worker_now(worker), ban_ms);
+    return bans_add(&worker->registry->bans, stream->name, stream->source.peer, worker_now(worker), ban_ms, &origin);
 }
 
 static int kick_publisher(struct worker *worker, struct stream *stream, const struct worker_command *command) {
@@ -118,9 +120,15 @@ static int kick_stream(struct worker *worker, const struct worker_command *comma
 }
 
 static int ban(struct worker *worker, const struct worker_command *command) {
+    struct bans *bans = &worker->registry->bans;
+    const struct ban_origin origin = {
+        .node = *command->node ? command->node : NULL, .is_shared = true, .is_listed = !*command->node};
     if (!is_owner(worker, command))
         return -ENOENT;
-    return bans_add(&worker->registry->bans, command->stream, command->host, worker_now(worker), command->ban_ms);
+    if (!command->is_own)
+        return bans_add(bans, command->stream, command->host, worker_now(worker), command->ban_ms, &origin);
+    bans_share(bans, command->stream, command->host, worker_now(worker));
+    return 0;
 }
 
 static int unban(struct worker *worker, const struct worker_command *command) {
@@ -131,6 +139,19 @@ static int unban(struct worker *worker, const struct worker_command *command) {
     if (was_banned)
         LOG(LOG_INFO, "bans lifted", {"stream", command->stream});
     return was_banned || is_passed_on ? 0 : -ENOENT;
+}
+
+/* The engine's list of bans is what counts. */
+static int list_bans(struct worker *worker, const struct worker_command *command) {
+    struct bans *bans = &worker->registry->bans;
+    if (command->kind == COMMAND_DOUBT_BANS) {
+        bans_doubt(bans);
+        return 0;
+    }
+    const size_t ended = bans_end_doubted(bans);
+    if (ended > 0)
+        LOG(LOG_INFO, "bans lifted", {"bans", log_unsigned(ended).text}, {"reason", "lifted in the cluster"});
+    return 0;
 }
 
 static int record(struct worker *worker, const struct worker_command *command) {
@@ -165,6 +186,8 @@ int worker_command_run(struct worker *worker, struct worker_command *command) {
         return ban(worker, command);
     if (command->kind == COMMAND_UNBAN)
         return unban(worker, command);
+    if (command->kind == COMMAND_DOUBT_BANS || command->kind == COMMAND_END_DOUBTED_BANS)
+        return list_bans(worker, command);
     struct search search = {.id = command->id};
     registry_each(worker->registry, look, &search);
     if (command->kind == COMMAND_KICK_PUBLISHER)

@@ -12,6 +12,7 @@
 #include "daemon/base/stream_name.h"
 #include "daemon/pull/pull.h"
 #include "daemon/recording/record_override.h"
+#include "daemon/server/cluster_query.h"
 
 enum { COMMAND_URL = 511 }; /* bytes */
 
@@ -23,7 +24,9 @@ enum worker_command_kind {
     COMMAND_KICK_STREAM,    /* its publisher and all of its players */
     COMMAND_BAN,            /* a publisher's host from a stream, for ban_ms */
     COMMAND_UNBAN,          /* all hosts may publish the stream again */
-    COMMAND_RECORD,         /* records a stream, or does not, that need not be there yet */
+    COMMAND_DOUBT_BANS,     /* bans_doubt() */
+    COMMAND_END_DOUBTED_BANS,
+    COMMAND_RECORD, /* records a stream, or does not, that need not be there yet */
     COMMAND_PULL_ADD,
     COMMAND_PULL_REMOVE,
 };
@@ -36,7 +39,9 @@ struct worker_command {
     struct pull *pull; /* of COMMAND_PULL_ADD: the command's; NULL once a worker has taken it */
     /* for which the publisher's host may not publish the stream again; 0: it may at once */
     uint64_t ban_ms;
-    char host[ADDRESS_TEXT]; /* of COMMAND_BAN, as of a peer */
+    char host[ADDRESS_TEXT];     /* of COMMAND_BAN, as of a peer */
+    char node[CLUSTER_NODE + 1]; /* likewise, that had the publisher; empty: not known */
+    bool is_own;                 /* likewise: this node has told the others, by the engine */
     /* another node of the cluster has said so: no other is told */
     bool is_told;
     bool spares_players; /* of COMMAND_KICK_STREAM */

@@ -138,9 +138,15 @@ static bool send_command(void *user, const struct cluster_command *command) {
     return hub_send(user, command);
 }
 
-static void told(void *user, const struct cluster_event *event) {
+static bool told(void *user, const struct cluster_event *event) {
     (void)user;
     (void)event;
+    return true;
+}
+
+static void bans_step(void *user, enum cluster_bans_step step) {
+    (void)user;
+    (void)step;
 }
 
 static void state_changed(void *user, enum cluster_node_state state) {
@@ -166,8 +172,12 @@ static void tick(void *user) {
 }
 
 struct process *process_start(unsigned name) {
-    static const struct cluster_node_calls calls = {
-        .send = send_command, .answer = answer, .changed = changed, .told = told, .state_changed = state_changed};
+    static const struct cluster_node_calls calls = {.send = send_command,
+                                                    .answer = answer,
+                                                    .changed = changed,
+                                                    .told = told,
+                                                    .bans_step = bans_step,
+                                                    .state_changed = state_changed};
     struct process *process = world_allocate(sizeof *process);
     WORLD_CHECK(sim.process_count < PROCESSES, "too many processes");
     process->number = sim.process_count;

@@ -2,6 +2,7 @@
 
 import { get, onChange, say } from "./api.js";
 import { certificateWarning, updateCertificates } from "./certificates.js";
+import { updateBans } from "./bans.js";
 import { clusterWarning, initClusterPage, openClusterPage, showClusterLink, updateClusterPage } from "./cluster_page.js";
 import { element, setHidden, setText } from "./dom.js";
 import { bits, bytes, count, duration } from "./format.js";
@@ -65,7 +66,7 @@ async function updateOverview() {
   const warning = showTotals(overview);
   if (!showStreams(overview)) return updateOverview();
   players.update(overview.players, overview.counts.players);
-  if (periods % PULLS_EACH === 0) await Promise.all([updatePulls(), updateForwards()]);
+  if (periods % PULLS_EACH === 0) await Promise.all([updatePulls(), updateForwards(), updateBans()]);
   if (periods % HISTORY_EACH === 0) await updateHistory();
   return warning;
 }
