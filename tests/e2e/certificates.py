@@ -1,5 +1,6 @@
 """Certificates that are made for a test, by the program openssl."""
 
+import base64
 import hashlib
 import os
 import ssl
@@ -52,6 +53,12 @@ class Certificate:
     @property
     def sha256(self):
         return hashlib.sha256(self.der).hexdigest()
+
+    @property
+    def pin(self):
+        """The hash of its public key, as Chromium takes it (RFC 7469, 2.4)."""
+        key = openssl("x509", "-in", self.chain, "-noout", "-pubkey")
+        return base64.b64encode(hashlib.sha256(openssl("pkey", "-pubin", "-outform", "DER", input=key)).digest()).decode()
 
 
 def make(folder, name, file=None, days=90, issuer=None, names=None, rsa=0, is_ca=False):
