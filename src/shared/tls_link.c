@@ -152,6 +152,10 @@ size_t tls_link_queued(const struct tls_link *link) {
     return link->tls ? sluice_tls_queued(link->tls) : 0;
 }
 
+bool tls_link_was_open(const struct tls_link *link) {
+    return link->is_open;
+}
+
 const sluice_tls *tls_link_stage(const struct tls_link *link) {
     return link->tls;
 }

@@ -81,6 +81,9 @@ void tls_link_drop(struct tls_link *link);
  * open connection, is the heap's. */
 size_t tls_link_footprint(const struct tls_link *link);
 
+/* Whether its handshake has been completed. It may have failed or ended since. */
+bool tls_link_was_open(const struct tls_link *link);
+
 /* Encrypted bytes that wait for the kernel, in blocks. */
 size_t tls_link_queued(const struct tls_link *link);
 

@@ -752,6 +752,44 @@ class RefusalTest(TlsCase):
         daemon.wait_log("request refused", 4, reason="handshake timeout")
         self.stack.close()
 
+    def test_administration(self):
+        """What fails at its listeners is counted, and logged, as at those for streams: by cause."""
+        self.may_copy = True
+        daemon = self.start("--admin", "127.0.0.1:0", "--admin", "127.0.0.1:0,tls")
+        place = daemon.log("listening", proto="admin")[1].fields["address"]
+        address = ("127.0.0.1", int(place.rpartition(":")[2]))
+        # Of OpenSSL: a version, and a cipher, that the daemon does not speak.
+        for count, (words, reason) in enumerate(((("-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"), "unsupported protocol"),
+                                                 (("-tls1_2", "-cipher", "AES128-SHA"), "no shared cipher")), 1):
+            done = subprocess.run(["openssl", "s_client", "-connect", place, *words], stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=harness.PATIENCE, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"alert", done.stderr)
+            daemon.wait_refused("tls_handshake_failed", count)
+            daemon.wait_log("request refused", proto="admin", status="400", reason=reason)
+        for count, request in enumerate((b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", b"\0" * 20), 1):
+            with socket.create_connection(address, harness.PATIENCE) as peer:
+                peer.sendall(request)
+                answer = harness.read_to_end(peer)
+            self.assertEqual(answer[:13], b"HTTP/1.1 400 " if count == 1 else b"")
+            daemon.wait_refused("tls_plaintext", count)
+            daemon.wait_log("request refused", count, proto="admin", reason="this port requires TLS")
+        # What only connects, and what goes within a handshake, is no failure; and neither is what comes behind one.
+        for part in (b"", tls.client_hello()[:40], tls.client_hello()):
+            with socket.create_connection(address, harness.PATIENCE) as peer:
+                peer.sendall(part)
+                peer.shutdown(socket.SHUT_WR)
+                harness.read_to_end(peer)
+        with tls.Peer(socket.create_connection(address, harness.PATIENCE)) as peer:
+            peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(peer.recv(13), b"HTTP/1.1 200 ")
+            peer.socket.sendall(b"\x17\3\3\0\x20" + bytes(32))
+            with contextlib.suppress(OSError, ssl.SSLError):
+                while peer.recv(65536):
+                    pass
+        self.assertEqual((daemon.refused("tls_handshake_failed"), daemon.refused("tls_plaintext")), (2, 2))
+        self.stack.close()
+
     def test_limits(self):
         """Of handshakes at a time, in all and of each address; those that are done do not count."""
         daemon = self.start("--tls-handshakes", "8", "--tls-handshakes-per-address", "5")

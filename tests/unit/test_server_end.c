@@ -185,7 +185,7 @@ static void a_successor_that_waits_for_its_turn_ends_with_the_server(void **stat
     server_set_hook_asker(rig.server, NULL, NULL);
     assert_non_null(base);
     assert_int_equal(reload_new(base, rig.server, &line, rig.options, NULL, &reload), 0);
-    assert_int_equal(admin_new(base, rig.options, NULL, reload, NULL, NULL, &admin), 0);
+    assert_int_equal(admin_new(base, rig.server, rig.options, NULL, reload, NULL, NULL, &admin), 0);
     assert_int_equal(upgrade_new(base, rig.server, &line, admin, reload, &upgrade), 0);
     assert_int_equal(upgrade_start(upgrade, NULL, NULL), 0);
     /* It is started, and then it is ready. */

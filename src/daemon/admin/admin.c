@@ -637,9 +637,9 @@ static int open_listener(struct admin *admin, const struct admin_listener_option
     return 0;
 }
 
-int admin_new(struct event_base *base, const struct options *options, struct worker_query *worker_query,
-              struct reload *reload, struct hook_delivery *hook_delivery, const struct history *history,
-              struct admin **ret_admin) {
+int admin_new(struct event_base *base, struct server *server, const struct options *options,
+              struct worker_query *worker_query, struct reload *reload, struct hook_delivery *hook_delivery,
+              const struct history *history, struct admin **ret_admin) {
     struct admin *admin = calloc(1, sizeof *admin);
     if (!admin)
         return -ENOMEM;
@@ -648,7 +648,7 @@ int admin_new(struct event_base *base, const struct options *options, struct wor
     admin->hook_delivery = hook_delivery;
     admin->history = history;
     admin_pull_init();
-    int error = admin_server_new(base, &admin->server);
+    int error = admin_server_new(base, server, &admin->server);
     if (!error && *options->admin.token_file)
         error = load_token(options->admin.token_file, &admin->token);
     for (unsigned i = 0; i < options->admin.count && !error; i++)

@@ -16,8 +16,11 @@
 
 #include "daemon/admin/admin_reply.h"
 #include "daemon/base/address.h"
+#include "daemon/base/auth_log.h"
 #include "daemon/base/http_status.h"
 #include "daemon/base/log.h"
+#include "daemon/server/reject.h"
+#include "daemon/server/server.h"
 #include "shared/tls_link.h"
 
 enum {
@@ -70,6 +73,7 @@ struct peer {
     const void *bytes;
     void *owned;
     char address[ADDRESS_TEXT];
+    struct cidr_address host; /* the same; a Unix socket has none */
 };
 
 /* A request that is to be answered. It may outlive its connection. */
@@ -90,6 +94,8 @@ struct admin_socket {
 };
 
 struct admin_server {
+    struct server *counts; /* refusals of all listeners */
+    struct auth_log refusals;
     sluice_pool *pool;
     sluice_loop *loop;
     sluice_libevent *place;
@@ -345,6 +351,35 @@ static void on_data(sluice_conn *conn, void *user) {
         sluice_conn_pause(conn);
 }
 
+/* Whether its handshake is under way, or has been its end. */
+static bool is_shaking(const struct peer *peer) {
+    return peer->tls && tls_link_stage(peer->tls) && !tls_link_was_open(peer->tls);
+}
+
+/* Counted and logged as by the listeners for streams. */
+static void note_refusal(struct peer *peer, enum reject_cause cause, const char *reason) {
+    struct admin_server *server = peer->socket->server;
+    server_count_reject(server->counts, cause);
+    auth_log_write(&server->refusals, now_of(peer), "admin", peer->address, &peer->host, 400, reason);
+}
+
+/* A handshake has failed. The peer may also just have gone, such as a health check does. */
+static void note_failure(struct peer *peer) {
+    switch (sluice_tls_get_detail(tls_link_stage(peer->tls))) {
+    case SLUICE_TLS_DETAIL_NONE:
+    case SLUICE_TLS_DETAIL_TRUNCATED:
+        break;
+    case SLUICE_TLS_DETAIL_HTTP:
+    case SLUICE_TLS_DETAIL_RTSP:
+    case SLUICE_TLS_DETAIL_RTMP:
+    case SLUICE_TLS_DETAIL_PLAINTEXT:
+        note_refusal(peer, REJECT_PLAINTEXT, reject_reason(REJECT_PLAINTEXT));
+        break;
+    default:
+        note_refusal(peer, REJECT_TLS_HANDSHAKE, tls_link_reason(peer->tls));
+    }
+}
+
 /* A request without TLS where TLS is expected; the socket takes the answer, or nothing does. */
 static void answer_plaintext(const struct peer *peer) {
     static const char answer[] = "HTTP/1.1 400 Bad Request\r\nServer: sluiced\r\nContent-Type: text/plain; "
@@ -371,6 +406,8 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     struct peer *peer = user;
     (void)conn;
     peer->ended = true;
+    if (error && is_shaking(peer))
+        note_failure(peer);
     if (error == -EPROTO)
         answer_plaintext(peer);
     /* One that sends no more may still read. */
@@ -478,23 +515,32 @@ static uint64_t most_ms(const struct peer *peer) {
     return times[is_answering ? PEER_ANSWERING : peer->state];
 }
 
+static void end_overdue(struct peer *peer) {
+    if (is_shaking(peer) && !peer->closing)
+        note_refusal(peer, REJECT_TLS_HANDSHAKE, "handshake timeout");
+    close_peer(peer);
+}
+
 static void on_tick(sluice_timer *timer, void *user) {
     struct admin_server *server = user;
     const uint64_t now = sluice_loop_now(server->loop);
     sluice_timer_start(timer, TICK_MS);
+    auth_log_tick(&server->refusals, now);
     /* Their memory goes in a later turn, so the list stays whole meanwhile. */
     for (struct peer *peer = LIST_FIRST(&server->peers); peer; peer = LIST_NEXT(peer, link))
         if (now - peer->since >= most_ms(peer))
-            close_peer(peer);
+            end_overdue(peer);
 }
 
-static void name_peer(int fd, char text[ADDRESS_TEXT]) {
+static void name_peer(int fd, struct peer *peer) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
-    if (getpeername(fd, (struct sockaddr *)&address, &length) == 0 && address.ss_family != AF_UNIX)
-        address_format(&address, text);
-    else
-        strcpy(text, "unix");
+    if (getpeername(fd, (struct sockaddr *)&address, &length) == 0 && address.ss_family != AF_UNIX) {
+        address_format(&address, peer->address);
+        peer->host = cidr_address(&address);
+    } else {
+        strcpy(peer->address, "unix");
+    }
 }
 
 /* The connection, with TLS where the socket is for that. */
@@ -521,7 +567,7 @@ static void on_accepted(sluice_listener *listener, int fd, void *user) {
     (void)listener;
     if (!error) {
         peer->socket = socket;
-        name_peer(fd, peer->address);
+        name_peer(fd, peer);
         error = connect_peer(peer, fd);
     }
     if (error) {
@@ -540,7 +586,7 @@ static void on_accepted(sluice_listener *listener, int fd, void *user) {
         end_slowest(server);
 }
 
-int admin_server_new(struct event_base *base, struct admin_server **ret_server) {
+int admin_server_new(struct event_base *base, struct server *counts, struct admin_server **ret_server) {
     /* The other backend would lock memory and make a ring for a few requests a minute. */
     const sluice_loop_options options = {.size = sizeof options, .backend = SLUICE_BACKEND_EPOLL};
     const sluice_pool_options blocks = {
@@ -548,6 +594,7 @@ int admin_server_new(struct event_base *base, struct admin_server **ret_server) 
     struct admin_server *server = calloc(1, sizeof *server);
     if (!server)
         return -ENOMEM;
+    server->counts = counts;
     int error = sluice_pool_new(&blocks, &server->pool);
     if (!error)
         error = sluice_loop_new(server->pool, &options, &server->loop);

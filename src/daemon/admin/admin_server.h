@@ -17,6 +17,7 @@ struct admin_server;
 struct admin_socket;
 struct event_base;
 struct exchange;
+struct server;
 
 enum admin_method {
     ADMIN_GET = 1,
@@ -42,8 +43,8 @@ struct admin_call {
 /* A request has come, with its body. The exchange is answered once, now or later: admin_reply.h */
 typedef void admin_request_fn(struct exchange *exchange, const struct admin_call *call, void *user);
 
-/* 0, -errno */
-int admin_server_new(struct event_base *base, struct admin_server **ret_server);
+/* @counts: counts failed handshakes with its own; outlives it. 0, -errno */
+int admin_server_new(struct event_base *base, struct server *counts, struct admin_server **ret_server);
 
 /* Closes all connections. Later answers to open exchanges are dropped. NULL is allowed. */
 void admin_server_free(struct admin_server *server);

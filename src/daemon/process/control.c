@@ -347,8 +347,8 @@ static int open_control(struct control *control, const struct command_line *line
     error = error ? error : open_cluster(control);
     error = error ? error : history_new(server_worker_count(control->server), &control->history);
     error = error ? error
-                  : admin_new(control->base, options, control->worker_query, control->reload, control->hook_delivery,
-                              control->history, &control->admin);
+                  : admin_new(control->base, control->server, options, control->worker_query, control->reload,
+                              control->hook_delivery, control->history, &control->admin);
     error = error
                 ? error
                 : upgrade_new(control->base, control->server, line, control->admin, control->reload, &control->upgrade);
