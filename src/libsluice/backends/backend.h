@@ -106,9 +106,9 @@ enum io_receiving {
      * the promised; set by set_promised() */
     IO_RECV_PROMISED,
     /*
-     * The kernel has no bundles, and the connection fills several blocks at a time: a poll is armed
-     * that completes with each arrival, and a system call reads what has come. Set by arm_poll(),
-     * and by set_unread() from UNREAD
+     * The connection fills several blocks at a time, and the kernel has no bundles, or cuts each
+     * one short: a poll is armed that completes with each arrival, and a system call reads what has
+     * come. Set by arm_poll(), and by set_unread() from UNREAD
      */
     IO_RECV_POLLED,
     /* the same, and the last read has left something: in the queue of the unread, and read again in
@@ -183,9 +183,12 @@ struct sluice_io {
     uint8_t burst;
     bool polled;  /* what is armed is a poll; io_uring's alone */
     bool hung_up; /* and it has announced the end of both directions, or a reset */
-    /* blocks in a row that were filled up; if polled, reads in a row that filled no more than one;
-     * io_uring's alone */
+    /* blocks in a row that were filled up, or with bundles, bundles in a row that were cut short;
+     * if polled, reads in a row that filled no more than one block; io_uring's alone */
     uint8_t streak;
+    /* its last bundle has filled all its blocks, in this turn; io_uring's alone */
+    bool cut;
+    uint32_t cut_at;
     bool fragmented; /* its chain's blocks are nearly empty: see backends/aim.h */
     /* the chain's footprint when it was last compacted; 0: not since it became fragmented */
     size_t compacted;

@@ -28,10 +28,11 @@ enum {
     POOR_STOCK = 4,
     STOCK_SAMPLE = 256, /* filled blocks by which the stock is set anew */
     POOR_SHARE = 2,     /* a block filled to less than one part in so many is poorly filled */
-    /* without bundles: after so many blocks in a row that were filled up a receive is polled for,
-     * beginning with reads of so many blocks */
+    /* after so many blocks in a row that were filled up, or so many bundles in a row that were cut
+     * short, a receive is polled for, beginning with reads of so many blocks */
     FULL_STREAK = 3,
     FIRST_BURST = 4,
+    CUT_BLOCKS = 2,    /* a bundle that is cut short has filled so many blocks at least */
     SMALL_STREAK = 16, /* and no longer after so many reads in a row of one block at most */
 };
 
@@ -213,8 +214,8 @@ static void arm_poll(sluice_io *io, struct io_uring_sqe *sqe) {
 
 /* Reading into several blocks at once by a system call, where that costs less than a completion for
  * each block. */
-static bool is_for_bursts(const uring *u, const sluice_io *io, bool pressed) {
-    return io->burst > 1 && !u->features.bundle && !pressed && !io->one_block && !io->fragmented && !io->urgent;
+static bool is_for_bursts(const sluice_io *io, bool pressed) {
+    return io->burst > 1 && !pressed && !io->one_block && !io->fragmented && !io->urgent;
 }
 
 static void leave_waiting(buffer_ring *ring, sluice_io *io) {
@@ -266,7 +267,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
         arm_target(io, sqe);
     else if (io->aim)
         arm_aimed(u, io, sqe);
-    else if (is_for_bursts(u, io, pressed))
+    else if (is_for_bursts(io, pressed))
         arm_poll(io, sqe);
     else
         arm_select(u, io, sqe, !pressed && !single && !io->one_block && !io->fragmented);
@@ -407,7 +408,7 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
 
     for (sluice_io *io = ring->waiting.first; io; io = next) {
         next = io->queue_next;
-        bool brings_room = io->aim || target_pending(io) || is_for_bursts(u, io, pressed);
+        bool brings_room = io->aim || target_pending(io) || is_for_bursts(io, pressed);
         bool single = crowded && io->light;
         uint32_t room = blocks - (io->light ? kept : 0);
         if (room == 0 && !brings_room) {
@@ -480,6 +481,10 @@ static bool fills_up(const sluice_block *block, uint32_t n, uint32_t room) {
     return n == room && n >= block->capacity / POOR_SHARE;
 }
 
+static uint8_t longer_streak(const sluice_io *io) {
+    return io->streak < FULL_STREAK ? io->streak + 1 : FULL_STREAK;
+}
+
 /*
  * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each but the last
  * to the length that its entry has. That may be less than the block: since Linux 6.10 a receive
@@ -508,7 +513,8 @@ static int take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
         uint32_t room = ring->ring->bufs[slot].len;
         block->length = n < room ? n : room;
         filled_up = fills_up(block, block->length, room);
-        io->streak = !filled_up ? 0 : io->streak < FULL_STREAK ? io->streak + 1 : FULL_STREAK;
+        if (!u->features.bundle)
+            io->streak = filled_up ? longer_streak(io) : 0;
         note_written(block->data, block->length);
         n -= block->length;
         if (io->cancelled) {
@@ -588,13 +594,12 @@ static void receive_is_over(uring *u, sluice_io *io) {
 }
 
 /* Of one that is armed for as many blocks as come: whether it comes to more than one completion
- * where one read would do. */
+ * where one read would do, and has done so before. */
 static bool is_better_read(const uring *u, sluice_io *io, bool pressed) {
-    if (io->streak < FULL_STREAK || u->features.bundle || !is_multishot(u, io) ||
-        burst_most(pool_block_size(io->chain.pool)) == 1)
+    if (io->streak < FULL_STREAK || !is_multishot(u, io) || burst_most(pool_block_size(io->chain.pool)) == 1)
         return false;
     io->burst = FIRST_BURST;
-    return is_for_bursts(u, io, pressed);
+    return is_for_bursts(io, pressed);
 }
 
 static void target_completed(uring *u, sluice_io *io, int result) {
@@ -630,6 +635,23 @@ static bool found_no_room(const uring *u, sluice_io *io, int result, bool filled
     return is_multi(io) ? is_multishot(u, io) : filled_up;
 }
 
+/*
+ * Where there are bundles. A bundle has as many blocks as the kernel's array of its receive has
+ * room for, and the array grows only by what a bundle has left behind. So if a frame fills all of
+ * them and a part of one block more, it takes two completions, and each later frame of that size
+ * does, too. A read takes it at once. What would fill a read is better left to bundles.
+ */
+static void note_bundle(const uring *u, sluice_io *io, uint32_t n, bool filled_up) {
+    size_t least = CUT_BLOCKS * (size_t)pool_block_size(io->chain.pool);
+    bool is_rest = io->cut && io->cut_at == u->turn && !filled_up;
+    if (is_rest)
+        io->streak = longer_streak(io);
+    else if (io->cut || !filled_up)
+        io->streak = 0;
+    io->cut = !io->cut && filled_up && n >= least && n < BURST_BYTES;
+    io->cut_at = u->turn;
+}
+
 static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     bool goes_on = flags & IORING_CQE_F_MORE;
     bool pressed = pool_is_pressed(ring_of(u, io)->pool);
@@ -637,6 +659,8 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     if (result > 0) {
         u->receives++;
         u->received += (uint32_t)result;
+        if (u->features.bundle)
+            note_bundle(u, io, (uint32_t)result, taken > 0);
     }
 
     if (goes_on) {
@@ -672,11 +696,14 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     }
 }
 
-/* Whether it goes on so: reads that fill no more than a block are better done by the kernel. */
-static bool stays_polled(const uring *u, sluice_io *io, bool pressed) {
-    if (io->streak >= SMALL_STREAK)
-        io->burst = 0;
-    return is_for_bursts(u, io, pressed);
+/*
+ * Whether it goes on so after a read, which has taken all that one may (@full) or not. Reads that
+ * fill no more than a block are better done by the kernel, and large ones by bundles.
+ */
+static bool stays_polled(const uring *u, sluice_io *io, bool pressed, bool full) {
+    if (io->streak >= SMALL_STREAK || (full && u->features.bundle))
+        io->burst = io->streak = 0;
+    return is_for_bursts(io, pressed);
 }
 
 /*
@@ -691,8 +718,9 @@ static void read_burst(uring *u, sluice_io *io) {
     uint32_t most = burst_most(pool_block_size(ring->pool));
     block_burst burst = {.count = 0};
     set_unread(u, io, false);
-    if (is_for_bursts(u, io, pool_is_pressed(ring->pool)))
+    if (is_for_bursts(io, pool_is_pressed(ring->pool)))
         burst_find_room(io, burst_blocks(io, most, false), &burst);
+    size_t blocks = burst.count;
     if (burst.bytes == 0) {
         io->burst = 0;
         cancel_receive(u, io);
@@ -700,6 +728,7 @@ static void read_burst(uring *u, sluice_io *io) {
     }
     bool left;
     ssize_t n = burst_read_counted(io, &burst, &left);
+    bool full = n > 0 && burst_is_full(&burst, (size_t)n);
     int error = burst_take(io, &burst, most, n > 0 ? (size_t)n : 0);
     if (n > 0) {
         u->receives++;
@@ -707,7 +736,7 @@ static void read_burst(uring *u, sluice_io *io) {
         io->taken = taken_lately(u, io) + (uint32_t)burst.used;
         io->taken_at = u->turn / LATELY_TURNS;
         io->streak = burst.used > 1 ? 0 : (uint8_t)(io->streak + 1);
-        bool is_short = left && !burst_is_full(&burst, (size_t)n);
+        bool is_short = left && !full;
         set_unread(u, io, left || io->hung_up);
         io->urgent = is_short && sockatmark(io->fd) == 1;
         aim_judge(io, (uint32_t)n);
@@ -716,7 +745,7 @@ static void read_burst(uring *u, sluice_io *io) {
     if (error || (n <= 0 && !is_passing((int)n))) {
         stop(u, io);
         target_tell_ended(io, error ? error : (int)n);
-    } else if (is_polled(io) && !stays_polled(u, io, pool_is_pressed(ring->pool))) {
+    } else if (is_polled(io) && !stays_polled(u, io, pool_is_pressed(ring->pool), full && blocks == most)) {
         cancel_receive(u, io);
     }
 }
