@@ -33,7 +33,10 @@ enum {
     FULL_STREAK = 3,
     FIRST_BURST = 4,
     CUT_BLOCKS = 2,    /* a bundle that is cut short has filled so many blocks at least */
-    SMALL_STREAK = 16, /* and no longer after so many reads in a row of one block at most */
+    /* and no longer after so many reads in a row of one block at most: where there are bundles; and
+     * where there are not, since a stream's next key picture would be polled for again */
+    SMALL_STREAK = 16,
+    LONG_SMALL_STREAK = 250,
 };
 
 static buffer_ring *ring_of(uring *u, const sluice_io *io) {
@@ -701,7 +704,8 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
  * fill no more than a block are better done by the kernel, and large ones by bundles.
  */
 static bool stays_polled(const uring *u, sluice_io *io, bool pressed, bool full) {
-    if (io->streak >= SMALL_STREAK || (full && u->features.bundle))
+    bool bundles = u->features.bundle;
+    if (io->streak >= (bundles ? SMALL_STREAK : LONG_SMALL_STREAK) || (full && bundles))
         io->burst = io->streak = 0;
     return is_for_bursts(io, pressed);
 }
