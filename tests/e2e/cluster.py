@@ -14,6 +14,8 @@ import flv
 import harness
 import redis_server
 import relay
+import rtmp
+import rtsp
 from harness import Daemon, wait_until
 
 # Of frames that one publisher sends, at most.
@@ -234,6 +236,73 @@ class Marked(relay.Source):
         self._ending.set()
         self._thread.join()
         super().close()
+
+
+class RtspPlayer:
+    """Plays what a Marked sends by RTSP, in a thread, and keeps the frames of its audio track as if they had come by FLV."""
+
+    def __init__(self, daemon, name):
+        self._frames, self._news, self.error = [], threading.Condition(), None
+        self._client = rtsp.Client(daemon, name)
+        self._client.play()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(OSError):
+            self._client.peer.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._client.close()
+
+    @property
+    def frames(self):
+        with self._news:
+            return list(self._frames)
+
+    def wait(self, condition, what):
+        """As of a harness.Player."""
+        with self._news:
+            if not self._news.wait_for(lambda: self.error or condition(self), harness.PATIENCE) or self.error:
+                raise AssertionError("the player never came to %s: %d frames, %r" % (what, len(self._frames), self.error))
+
+    def _run(self):
+        last = time = 0
+        try:
+            while True:
+                packet = self._client.next_rtp()
+                if packet.channel != 2:
+                    continue
+                # Against the first one: the times of RTP begin anywhere, and end at 2^32.
+                step = (packet.timestamp - last) & 0xFFFFFFFF if self._frames else 0
+                time += step - ((step & 0x80000000) << 1)
+                last = packet.timestamp
+                with self._news:
+                    self._frames.append(flv.Tag(flv.AUDIO, time, b"\xaf\x01" + packet.payload[4:]))
+                    self._news.notify_all()
+        except (OSError, AssertionError, rtsp.Ended) as error:
+            with self._news:
+                self.error = error
+                self._news.notify_all()
+
+
+class RtmpPlayer(rtmp.Player):
+    """As a harness.Player."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def frames(self):
+        return [tag for tag in list(self.tags) if tag.is_frame]
+
+    def wait(self, condition, what):
+        self._wait(lambda: condition(self), what)
 
 
 def mark_of(frame):

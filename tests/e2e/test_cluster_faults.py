@@ -18,7 +18,7 @@ import harness
 import long_form
 import preload
 import redis_server
-from cluster import EACH, Cluster, Marked, Wire, check_never_mixed, check_whole, mark_of, wait_order
+from cluster import EACH, Cluster, Marked, RtmpPlayer, RtspPlayer, Wire, check_never_mixed, check_whole, mark_of, wait_order
 from harness import Player, wait_until
 
 NAME = "live/a"
@@ -334,6 +334,56 @@ class Viewer(threading.Thread):
                 self.players.append(player)
                 while not player.finished and not self.chaos.is_gone.wait(0.05):
                     pass
+
+
+class ProtocolTest(Case):
+    """Players of each protocol, at an edge whose origin goes, stands still or cannot be reached: they go on with the next one."""
+
+    def start(self, way=None):
+        """Three nodes; a has the stream, and the players are at c."""
+        nodes = self.cluster("--same-name", "take-over")
+        a, b, c = nodes.add("a", way=way), nodes.add("b"), nodes.add("c")
+        first = self.publish(a, 1)
+        nodes.wait_owner(NAME, "a")
+        players = [self.stack.enter_context(kind(c, NAME)) for kind in (Player, RtmpPlayer, RtspPlayer)]
+        for player in players:
+            wait_order(player, 1)
+        return a, b, first, players
+
+    def check(self, players):
+        for player in players:
+            wait_order(player, 2, 50)
+            self.assertEqual(check_never_mixed(self, player.frames), [1, 2])
+
+    def test_origin_is_killed(self):
+        a, b, _, players = self.start()
+        a.kill()
+        self.publish(b, 2)
+        self.check(players)
+
+    def test_origin_stands_still(self):
+        """In the long form for longer than its lease."""
+        a, b, first, players = self.start()
+        with a.standing_still():
+            if long_form.LONG:
+                time.sleep(6)
+            self.publish(b, 2)
+            for player in players:
+                wait_order(player, 2)
+        first.check_ended(self, 409, "published on another node")
+        self.check(players)
+
+    def test_origin_is_cut_off(self):
+        """From the edges, but not from the engine; what was on its way arrives afterwards, for nobody."""
+        way = self.wire()
+        _, b, first, players = self.start(way)
+        way.hold()
+        self.publish(b, 2)
+        first.check_ended(self, 409, "published on another node")
+        for player in players:
+            wait_order(player, 2)
+        way.release()
+        self.check(players)
 
 
 @long_form.alone
