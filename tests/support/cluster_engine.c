@@ -101,6 +101,8 @@ static void renew(struct cluster_engine *engine, const struct cluster_command *c
     reply->incarnation = id;
     reply->last_beat = held == id ? node->lease.beat : 0;
     node->is_named = node->has_lease = true;
+    if (held != id)
+        engine->page_us = 0;
     node->ends_us = engine->now_us + (uint64_t)CLUSTER_LEASE_MS * 1000;
     strcpy(node->lease.address, command->address);
     node->lease.is_secure = command->is_secure;
@@ -243,13 +245,23 @@ static void find(const struct cluster_engine *engine, const struct cluster_comma
     }
 }
 
-static void list(struct cluster_engine *engine, struct cluster_reply *reply) {
-    reply->nodes = calloc(CLUSTER_ENGINE_NODES, sizeof *reply->nodes);
+static void make_page(struct cluster_engine *engine) {
+    engine->page_us = engine->now_us;
+    engine->page_count = 0;
     for (size_t i = 0; i < engine->node_count; i++) {
         if (engine->nodes[i].is_named && engine->nodes[i].has_lease)
-            reply->nodes[reply->node_count++] = engine->nodes[i].lease;
+            engine->page[engine->page_count++] = engine->nodes[i].lease;
         engine->nodes[i].is_named &= engine->nodes[i].has_lease;
     }
+}
+
+static void list(struct cluster_engine *engine, struct cluster_reply *reply) {
+    if (!engine->page_us || engine->now_us < engine->page_us ||
+        engine->now_us - engine->page_us >= UINT64_C(1000) * CLUSTER_PAGE_MS)
+        make_page(engine);
+    reply->nodes = calloc(CLUSTER_ENGINE_NODES, sizeof *reply->nodes);
+    reply->node_count = engine->page_count;
+    memcpy(reply->nodes, engine->page, engine->page_count * sizeof engine->page[0]);
 }
 
 static void leave(struct cluster_engine *engine, const struct cluster_command *command, cluster_engine_publish *publish,
@@ -258,6 +270,7 @@ static void leave(struct cluster_engine *engine, const struct cluster_command *c
     if (!node->has_lease || node->lease.incarnation != command->incarnation)
         return;
     node->has_lease = node->is_named = false;
+    engine->page_us = 0;
     struct cluster_event event = {.verb = CLUSTER_EVENT_LEAVE, .location.incarnation = command->incarnation};
     strcpy(event.location.node, command->node);
     publish(&event, user);

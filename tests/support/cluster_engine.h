@@ -35,6 +35,10 @@ struct cluster_engine {
     uint64_t now_us;
     struct cluster_engine_node nodes[CLUSTER_ENGINE_NODES];
     size_t node_count;
+    /* The list, as it is given to all for a while. */
+    struct cluster_node_reply page[CLUSTER_ENGINE_NODES];
+    size_t page_count;
+    uint64_t page_us; /* when it was made; 0: there is none */
     struct cluster_engine_stream streams[CLUSTER_ENGINE_STREAMS];
     size_t stream_count;
     struct cluster_engine_ban bans[CLUSTER_BANS]; /* the first to end first */

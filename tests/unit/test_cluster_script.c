@@ -235,34 +235,42 @@ static void test_items_bad(void **state) {
                "*1\r\n*8\r\n:0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$3\r\nh:1\r\n$1\r\n3\r\n$0\r\n\r\n$1\r\n0\r\n");
 }
 
-static void test_nul(void **state) {
-    static const char bytes[] = "*3\r\n$1\r\n0\r\n$3\r\nn\0"
-                                "1\r\n$1\r\nx\r\n";
-    struct cluster_reply reply;
-    (void)state;
-    assert_int_equal(read_bytes(CLUSTER_LIST, 0, bytes, sizeof bytes - 1, &reply), -EPROTO);
+/* Reads such a text as a list. */
+static int read_list(const char *text, size_t length, struct cluster_reply *ret_reply) {
+    char *bytes = malloc(length + 32);
+    assert_non_null(bytes);
+    const size_t head = (size_t)sprintf(bytes, "$%zu\r\n", length);
+    memcpy(bytes + head, text, length);
+    memcpy(bytes + head + length, "\r\n", 2);
+    int error = read_bytes(CLUSTER_LIST, 0, bytes, head + length + 2, ret_reply);
+    free(bytes);
+    return error;
 }
 
 static void test_list(void **state) {
     static const char *const bad[] = {
-        "*0\r\n",
-        "*2\r\n$1\r\n0\r\n$2\r\nn1\r\n",
-        "*1\r\n$2\r\n-1\r\n",
-        "*1\r\n$20\r\n18446744073709551616\r\n",
-        "*3\r\n$1\r\n0\r\n$2\r\nn1\r\n$1\r\nx\r\n",
-        "*3\r\n$1\r\n0\r\n$2\r\nn1\r\n$37\r\n" INCARNATION " 5 http h:1 1 2 3 4 5\r\n",
-        "*3\r\n$1\r\n0\r\n$2\r\nn1\r\n$33\r\n" INCARNATION " 5 http h:1 1 2 3\r\n",
-        "*3\r\n$1\r\n0\r\n$2\r\nn1\r\n$36\r\n" INCARNATION "  5 http h:1 1 2 3 4\r\n",
-        "*3\r\n$1\r\n0\r\n$2\r\nn/\r\n$35\r\n" INCARNATION " 5 http h:1 1 2 3 4\r\n",
-        "*3\r\n$1\r\n0\r\n$2\r\nn1\r\n$44\r\n" INCARNATION " 5 http h:1 4294967296 2 3 4\r\n",
+        "",
+        "1",
+        "1 ",
+        "1 -1",
+        "1 0 ",
+        "x 0",
+        "1 18446744073709551616",
+        "1 0\n\nn1 " INCARNATION " 5 http h:1 1 2 3 4",
+        "1 0\nn1 " INCARNATION " 5 http h:1 1 2 3 4\n",
+        "1 0\nn1",
+        "1 0\nn1 x",
+        "1 0\nn1 " INCARNATION " 5 http h:1 1 2 3 4 5",
+        "1 0\nn1 " INCARNATION " 5 http h:1 1 2 3",
+        "1 0\nn1 " INCARNATION "  5 http h:1 1 2 3 4",
+        "1 0\nn/ " INCARNATION " 5 http h:1 1 2 3 4",
+        "1 0\nn1 " INCARNATION " 5 http h:1 4294967296 2 3 4",
     };
+    static const char good[] = "1 18446744073709551615\nn1 " INCARNATION " 5 https h:1 1 2 3 4";
+    static const char with_nul[] = "1 0\nn\0001 " INCARNATION " 5 http h:1 1 2 3 4";
     struct cluster_reply reply;
     (void)state;
-    assert_int_equal(read_text(CLUSTER_LIST, 0,
-                               "*3\r\n$20\r\n18446744073709551615\r\n$2\r\nn1\r\n$36\r\n" INCARNATION
-                               " 5 https h:1 1 2 3 4\r\n",
-                               &reply),
-                     0);
+    assert_int_equal(read_list(good, sizeof good - 1, &reply), 0);
     assert_int_equal(reply.cursor, UINT64_MAX);
     assert_int_equal(reply.node_count, 1);
     assert_string_equal(reply.nodes[0].name, "n1");
@@ -275,21 +283,24 @@ static void test_list(void **state) {
     assert_int_equal(reply.nodes[0].load.cpu_permille, 4);
     cluster_reply_clear(&reply);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_bad(CLUSTER_LIST, 0, bad[i]);
+        assert_int_equal(read_list(bad[i], strlen(bad[i]), &reply), -EPROTO);
+    assert_int_equal(read_list(with_nul, sizeof with_nul - 1, &reply), -EPROTO);
+    assert_bad(CLUSTER_LIST, 0, "*1\r\n$3\r\n1 0\r\n");
+    assert_bad(CLUSTER_LIST, 0, "$-1\r\n");
 }
 
 /* As many nodes as a reply may have, and one more. */
 static void test_list_bound(void **state) {
-    static const char node[] = "$2\r\nn1\r\n$35\r\n" INCARNATION " 5 http h:1 1 2 3 4\r\n";
+    static const char node[] = "\nn1 " INCARNATION " 5 http h:1 1 2 3 4";
     (void)state;
     for (size_t count = CLUSTER_NODES_REPLY; count <= CLUSTER_NODES_REPLY + 1; count++) {
         char *text = malloc(64 + count * sizeof node);
         struct cluster_reply reply;
         assert_non_null(text);
-        char *end = text + sprintf(text, "*%zu\r\n$1\r\n0\r\n", 2 * count + 1);
+        char *end = stpcpy(text, "1 0");
         for (size_t i = 0; i < count; i++)
             end = stpcpy(end, node);
-        int error = read_text(CLUSTER_LIST, 0, text, &reply);
+        int error = read_list(text, (size_t)(end - text), &reply);
         assert_int_equal(error, count > CLUSTER_NODES_REPLY ? -EPROTO : 0);
         if (!error)
             cluster_reply_clear(&reply);
@@ -314,6 +325,7 @@ static void test_errors(void **state) {
         int error;
     } errors[] = {
         {"-NOSCRIPT No matching script.\r\n", -ENOEXEC},
+        {"-ERR ACL failure in script: User a has no permissions to access the 'sluice:nodes' key\r\n", -EACCES},
         {"-READONLY You can't write against a read only replica.\r\n", -EROFS},
         {"-LOADING Redis is loading the dataset in memory\r\n", -EROFS},
         {"-MASTERDOWN Link with MASTER is down\r\n", -EROFS},
@@ -610,12 +622,12 @@ static void test_load_bad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_renew),      cmocka_unit_test(test_renew_bad), cmocka_unit_test(test_items),
-        cmocka_unit_test(test_items_bad),  cmocka_unit_test(test_nul),       cmocka_unit_test(test_list),
-        cmocka_unit_test(test_list_bound), cmocka_unit_test(test_counts),    cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_pushes),     cmocka_unit_test(test_events),    cmocka_unit_test(test_events_bad),
-        cmocka_unit_test(test_format),     cmocka_unit_test(test_prefix),    cmocka_unit_test(test_write),
-        cmocka_unit_test(test_load_bad),   cmocka_unit_test(test_bans),
+        cmocka_unit_test(test_renew),     cmocka_unit_test(test_renew_bad),  cmocka_unit_test(test_items),
+        cmocka_unit_test(test_items_bad), cmocka_unit_test(test_list),       cmocka_unit_test(test_list_bound),
+        cmocka_unit_test(test_counts),    cmocka_unit_test(test_errors),     cmocka_unit_test(test_pushes),
+        cmocka_unit_test(test_events),    cmocka_unit_test(test_events_bad), cmocka_unit_test(test_format),
+        cmocka_unit_test(test_prefix),    cmocka_unit_test(test_write),      cmocka_unit_test(test_load_bad),
+        cmocka_unit_test(test_bans),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -21,6 +21,7 @@
 enum {
     CLUSTER_BATCH = 64,         /* streams in one command */
     CLUSTER_NODES_PAGE = 256,   /* nodes that the engine is asked for at once; about so many come */
+    CLUSTER_PAGE_MS = 500,      /* how old they may be, by the engine's clock */
     CLUSTER_NODES_REPLY = 1024, /* nodes in one reply, at most */
     CLUSTER_BANS = 256,         /* that the engine keeps; the one that ends first makes room */
 };

@@ -53,6 +53,7 @@ static const char renew[] = COMMON
     "end\n"
     "redis.call('SET', P .. ':node:' .. NODE, id .. ' ' .. ARGV[5] .. ' ' .. ARGV[6], 'PX', ARGV[7])\n"
     "redis.call('SADD', nodes, NODE)\n"
+    "if id ~= held then redis.call('DEL', P .. ':list') end\n"
     "return {0, digits(time), id, held == id and last or '0'}\n";
 
 /*
@@ -143,26 +144,36 @@ static const char find[] = COMMON
     "end\n"
     "return replies\n";
 
-/* Arguments: cursor, how many. Reply: cursor; name and value of each lease. Names without a lease
- * are removed. */
-static const char list[] = COMMON "local nodes = P .. ':nodes'\n"
+/*
+ * Arguments: cursor, how many, milliseconds for which a page may be given, and for which it is
+ * kept. Reply: a page: time, cursor of the next one; a line for each lease, with name and value. It
+ * is made for the first node that asks, and given to the others as it is, since each of them asks
+ * for all nodes; until a node joins or leaves. Names without a lease are removed.
+ */
+static const char list[] = COMMON "local nodes, pages, now = P .. ':nodes', P .. ':list', microseconds()\n"
+                                  "local kept = redis.call('HMGET', pages, ARGV[4])[1]\n"
+                                  "local at = kept and tonumber(string.match(kept, '^%d+'))\n"
+                                  "if at and at <= now and now < at + tonumber(ARGV[6]) * 1000 then return kept end\n"
                                   "local page = redis.call('SSCAN', nodes, ARGV[4], 'COUNT', ARGV[5])\n"
-                                  "local replies = {page[1]}\n"
+                                  "local lines = {digits(now) .. ' ' .. page[1]}\n"
                                   "for _, name in ipairs(page[2]) do\n"
                                   "  local value = redis.call('GET', P .. ':node:' .. name)\n"
                                   "  if value then\n"
-                                  "    replies[#replies + 1] = name\n"
-                                  "    replies[#replies + 1] = value\n"
+                                  "    lines[#lines + 1] = name .. ' ' .. value\n"
                                   "  else\n"
                                   "    redis.call('SREM', nodes, name)\n"
                                   "  end\n"
                                   "end\n"
-                                  "return replies\n";
+                                  "local text = table.concat(lines, '\\n')\n"
+                                  "redis.call('HSET', pages, ARGV[4], text)\n"
+                                  "redis.call('PEXPIRE', pages, ARGV[7])\n"
+                                  "return text\n";
 
 /* Reply: 1, or 0: the lease is another's, or gone. */
 static const char leave[] = COMMON "if lease(NODE) ~= MINE then return 0 end\n"
                                    "redis.call('DEL', P .. ':node:' .. NODE)\n"
                                    "redis.call('SREM', P .. ':nodes', NODE)\n"
+                                   "redis.call('DEL', P .. ':list')\n"
                                    "publish('leave', NODE, MINE)\n"
                                    "return 1\n";
 

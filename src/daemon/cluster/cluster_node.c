@@ -308,9 +308,15 @@ static void renewed(struct cluster_node *node, struct cluster_record *record, co
 
 /* ---- The other nodes ---- */
 
+/* A list may be older than what a lookup or an event has said of a node that lives. */
+static bool is_late(const struct cluster_peer *peer, const struct cluster_node_reply *listed) {
+    return peer->is_alive && (listed->incarnation < peer->incarnation ||
+                              (listed->incarnation == peer->incarnation && listed->beat < peer->beat));
+}
+
 static void list_peer(struct cluster_node *node, const struct cluster_node_reply *listed) {
     struct cluster_peer_entry *entry = cluster_peers_get(&node->peers, listed->name);
-    if (!entry)
+    if (!entry || is_late(&entry->peer, listed))
         return;
     strcpy(entry->peer.address, listed->address);
     entry->peer.is_secure = listed->is_secure;

@@ -16,6 +16,7 @@
 enum {
     STREAM_LIFE_MS = 60 * 60 * 1000,
     EPOCH_LIFE_MS = 24 * 60 * 60 * 1000,
+    PAGE_LIFE_MS = 60 * 1000, /* of what nobody asks for any more */
     SHA = 40,
     ARGS = 12 + CLUSTER_BATCH * CLUSTER_LUA_TAKE_ARGS,
     TEXTS = 2048 + CLUSTER_BATCH * 128, /* bytes of what is not the command's own text */
@@ -168,6 +169,8 @@ static void write_list(struct cluster_script *script, const struct cluster_comma
     begin(script, CLUSTER_LUA_LIST, command);
     add_number(script, command->cursor);
     add_number(script, CLUSTER_NODES_PAGE);
+    add_number(script, CLUSTER_PAGE_MS);
+    add_number(script, PAGE_LIFE_MS);
 }
 
 static int write_notify(struct cluster_script *script, const struct cluster_command *command) {
@@ -376,49 +379,60 @@ static int read_find(const sluice_resp_reply *resp, size_t count, struct cluster
     return resp->value.count == count ? read_items(&walk, CLUSTER_GRANTED, count, reply) : -EPROTO;
 }
 
-/* The value of a lease: incarnation, beat, scheme, address, streams, players, bits, CPU. */
-static bool read_lease(const struct word *word, struct cluster_node_reply *node) {
-    sluice_http_text rest = {word->text, word->length}, words[8];
+/* A line of a list: name, incarnation, beat, scheme, address, streams, players, bits, CPU. */
+static bool read_node(sluice_http_text rest, struct cluster_node_reply *node) {
+    sluice_http_text words[9];
     uint64_t streams = 0, players = 0, cpu = 0;
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 9; i++)
         words[i] = text_split(&rest, ' ');
-    if (rest.length > 0 || !cluster_read_incarnation(words[0].text, words[0].length, &node->incarnation) ||
-        !text_number(words[1], CLUSTER_EPOCH_MAX, &node->beat) ||
-        !cluster_read_scheme(words[2].text, words[2].length, &node->is_secure) ||
-        !cluster_address_is_valid(words[3].text, words[3].length) || !text_number(words[4], UINT32_MAX, &streams) ||
-        !text_number(words[5], UINT32_MAX, &players) ||
-        !text_number(words[6], UINT64_MAX, &node->load.bits_per_second) || !text_number(words[7], UINT32_MAX, &cpu))
+    if (rest.length > 0 || !cluster_node_name_is_valid(words[0].text, words[0].length) ||
+        !cluster_read_incarnation(words[1].text, words[1].length, &node->incarnation) ||
+        !text_number(words[2], CLUSTER_EPOCH_MAX, &node->beat) ||
+        !cluster_read_scheme(words[3].text, words[3].length, &node->is_secure) ||
+        !cluster_address_is_valid(words[4].text, words[4].length) || !text_number(words[5], UINT32_MAX, &streams) ||
+        !text_number(words[6], UINT32_MAX, &players) ||
+        !text_number(words[7], UINT64_MAX, &node->load.bits_per_second) || !text_number(words[8], UINT32_MAX, &cpu))
         return false;
-    memcpy(node->address, words[3].text, words[3].length);
-    node->address[words[3].length] = '\0';
+    memcpy(node->name, words[0].text, words[0].length);
+    memcpy(node->address, words[4].text, words[4].length);
     node->load.streams = (uint32_t)streams;
     node->load.players = (uint32_t)players;
     node->load.cpu_permille = (uint32_t)cpu;
     return true;
 }
 
-static bool next_node(sluice_resp_walk *walk, struct cluster_node_reply *node) {
-    struct word name, value;
-    if (!next_word(walk, &name) || !next_word(walk, &value) || !cluster_node_name_is_valid(name.text, name.length) ||
-        !read_lease(&value, node))
-        return false;
-    strcpy(node->name, name.text);
-    return true;
-}
-
-static int read_list(const sluice_resp_reply *resp, struct cluster_reply *reply) {
-    sluice_resp_walk walk = resp->elements;
-    size_t count = resp->value.count / 2;
-    if (resp->value.count % 2 != 1 || count > CLUSTER_NODES_REPLY || !next_number(&walk, UINT64_MAX, &reply->cursor))
+/* Time and cursor, and a line for each node. */
+static int read_page(sluice_http_text page, struct cluster_reply *reply) {
+    sluice_http_text first = text_split(&page, '\n');
+    const sluice_http_text time = text_split(&first, ' ');
+    uint64_t engine_us;
+    size_t count = page.length > 0;
+    for (size_t i = 0; i < page.length; i++)
+        count += page.text[i] == '\n';
+    if (count > CLUSTER_NODES_REPLY || !text_number(time, CLUSTER_EPOCH_MAX, &engine_us) ||
+        !text_number(first, UINT64_MAX, &reply->cursor))
         return -EPROTO;
     reply->nodes = calloc(count ? count : 1, sizeof *reply->nodes);
     if (!reply->nodes)
         return -ENOMEM;
     reply->node_count = count;
     for (size_t i = 0; i < count; i++)
-        if (!next_node(&walk, &reply->nodes[i]))
+        if (!read_node(text_split(&page, '\n'), &reply->nodes[i]))
             return -EPROTO;
     return 0;
+}
+
+static int read_list(const sluice_resp_reply *resp, struct cluster_reply *reply) {
+    const size_t length = resp->value.text.length;
+    if (!is_text(&resp->value))
+        return -EPROTO;
+    char *text = malloc(length + 1);
+    if (!text)
+        return -ENOMEM;
+    sluice_slice_copy(&resp->value.text, 0, text, length);
+    int error = read_page((sluice_http_text){text, length}, reply);
+    free(text);
+    return error;
 }
 
 /* Stream and host, and what is left of its time. */
@@ -472,7 +486,7 @@ static int error_of(const sluice_resp_value *value) {
     text[length] = '\0';
     if (strstr(text, "non local key") || strstr(text, "unknown command") || strstr(text, "Unknown Redis command"))
         return -EOPNOTSUPP;
-    if (strstr(text, "user executing the script can't"))
+    if (strstr(text, "user executing the script can't") || strstr(text, "ACL failure in script"))
         return -EACCES;
     text[strcspn(text, " ")] = '\0';
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
@@ -500,6 +514,8 @@ static int read_verb(enum cluster_verb verb, size_t count, const sluice_resp_rep
     bool is_count = verb == CLUSTER_DROP || verb == CLUSTER_LEAVE || verb == CLUSTER_NOTIFY || verb == CLUSTER_BAN;
     if (is_count)
         return read_count(resp);
+    if (verb == CLUSTER_LIST)
+        return read_list(resp, reply);
     if (resp->value.type != SLUICE_RESP_ARRAY)
         return -EPROTO;
     switch (verb) {
@@ -509,8 +525,6 @@ static int read_verb(enum cluster_verb verb, size_t count, const sluice_resp_rep
         return read_take(resp, count, reply);
     case CLUSTER_FIND:
         return read_find(resp, count, reply);
-    case CLUSTER_LIST:
-        return read_list(resp, reply);
     case CLUSTER_LIST_BANS:
         return read_bans(resp, reply);
     default:
