@@ -178,11 +178,11 @@ class SampleTest(FileCase):
             text = re.sub(r"^#([a-z])", r"\1", file.read(), flags=re.MULTILINE)
         config = self.write("all.conf", text.replace("/etc/sluice", self.folder))
         self.assertEqual(harness.run_daemon("--config", config, "--check"), (0, "OK\n", ""))
-        # How many workers there are depends on the machine, and how much memory on how many they are.
+        # How many workers there are, and how much memory, depends on the machine.
         shown, defaults = self.printed("--config", config), self.printed("--workers", "4")
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
-            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "tls-client-ca", "acme-root",
+            if name not in ("workers", "memory", "admin-token-file", "rtsp-users", "token-keys", "tls-client-ca", "acme-root",
                             "pull-file", "forward-file", "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record",
                             "tls-client-certificate", "cluster", "cluster-sentinel", "node", "advertise", "cluster-secret-file"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
@@ -557,7 +557,7 @@ class ReloadTest(FileCase):
 
     def test_effects(self):
         with unittest.mock.patch.object(harness, "WORKERS", ""):
-            daemon = self.start("workers = 3;")
+            daemon = self.start('workers = 3;\nmemory = "256M";')
         other = self.LISTEN + 'memory = "8M";\nstall = 9;\nframe-limit = "2M";\nworkers = 2;'
         self.assertEqual(
             self.reload(daemon, other + "batch = 5;"),

@@ -147,19 +147,47 @@ class LimitsTest(harness.SettledTest):
 
 
 class ControlGroupTest(unittest.TestCase):
+    MIB = 1 << 20
+
+    def shown(self, cpu, memory, *options):
+        """What --print-config has of workers and memory where control groups of both versions have these limits."""
+        script = ("mount -t tmpfs tmpfs /sys/fs/cgroup && cd /sys/fs/cgroup && mkdir cpu memory && "
+                  "echo %d 100000 > cpu.max && echo %d > memory.max && echo %d > cpu/cpu.cfs_quota_us && "
+                  "echo 100000 > cpu/cpu.cfs_period_us && echo %d > memory/memory.limit_in_bytes && exec \"$@\"" %
+                  (cpu, memory, cpu, memory))
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", harness.SLUICED, *options,
+                               "--print-config"], capture_output=True, check=False)
+        if b"workers = " not in done.stdout:
+            self.skipTest("no mount namespace: %s" % done.stderr.decode())
+        shown = dict(line.partition(";")[0].split(" = ") for line in done.stdout.decode().splitlines())
+        return shown["workers"], shown["memory"].strip('"')
+
     def test_defaults(self):
         """Workers and memory are by default no more than the control groups allow; what is given holds."""
-        limit = "50000 100000"
-        script = ("mount -t tmpfs tmpfs /sys/fs/cgroup && cd /sys/fs/cgroup && mkdir cpu memory && "
-                  "echo %s > cpu.max && echo 100663296 > memory.max && echo 50000 > cpu/cpu.cfs_quota_us && "
-                  "echo 100000 > cpu/cpu.cfs_period_us && echo 100663296 > memory/memory.limit_in_bytes && exec \"$@\"" % limit)
         for options, workers, memory in (((), "1", "48M"), (("--workers", "2", "--memory", "128M"), "2", "128M")):
-            done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", harness.SLUICED, *options,
-                                   "--print-config"], capture_output=True, check=False)
-            if b"workers = " not in done.stdout:
-                self.skipTest("no mount namespace: %s" % done.stderr.decode())
-            shown = dict(line.partition(";")[0].split(" = ") for line in done.stdout.decode().splitlines())
-            self.assertEqual((shown["workers"], shown["memory"].strip('"')), (workers, memory))
+            self.assertEqual(self.shown(50000, 96 * self.MIB, *options), (workers, memory))
+
+    def test_share(self):
+        """A quarter of the limit, at least 256M, at most half of it; of several workers at least 64M each."""
+        for limit, workers, memory in ((1024, 1, "256M"), (1027, 1, "256M"), (1028, 1, "257M"), (512, 1, "256M"), (511, 1, "255M"),
+                                       (1024, 5, "320M"), (1280, 5, "320M"), (1284, 5, "321M"), (639, 5, "319M")):
+            with self.subTest(limit=limit, workers=workers):
+                self.assertEqual(self.shown(50000, limit * self.MIB, "--workers", str(workers)), (str(workers), memory))
+
+    def test_machine(self):
+        """Without a limit it is a quarter of the machine's memory; the log has it."""
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // self.MIB
+        expected = min(max(256, machine // 4), machine // 2, 64 << 10)
+        shown = self.shown(50000, 1 << 62)[1]
+        self.assertIn(shown, ("%dM" % expected, "%gG" % (expected / 1024)))
+        with Daemon("--workers", "1") as daemon:
+            made, = daemon.log("loop created")
+            memory = int(made.fields["memory"])
+            self.assertLessEqual(memory, expected * self.MIB)
+            self.assertGreaterEqual(memory, 4 * self.MIB)
+        with Daemon("--workers", "1", "--memory", "32M") as daemon:
+            made, = daemon.log("loop created")
+            self.assertEqual(int(made.fields["memory"]), 32 * self.MIB)
 
 
 class NetworkTest(unittest.TestCase):

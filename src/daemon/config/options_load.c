@@ -10,6 +10,7 @@
 #include "daemon/access/authorize.h"
 #include "daemon/base/address.h"
 #include "daemon/base/cgroup.h"
+#include "daemon/base/memory_default.h"
 #include "daemon/config/config_file.h"
 #include "daemon/config/options_listen_fds.h"
 #include "daemon/config/protocol.h"
@@ -270,13 +271,10 @@ static uint64_t usable_cores(void) {
     return most(least(cores, limits.milli_cpus / 1000 + (limits.milli_cpus % 1000 > 0)), 1);
 }
 
-/* Half of what the control groups let this process have is for the kernel's buffers and all
- * else. */
 static uint64_t default_memory(uint64_t workers) {
     struct cgroup_limits limits;
     cgroup_read("", &limits);
-    uint64_t usual = most(256 * MIB, workers * 64 * MIB);
-    return most(least(usual, limits.memory / 2), most(4, workers) * MIB);
+    return memory_default(memory_of_machine(), limits.memory, workers);
 }
 
 /* A worker's share of the memory. */

@@ -5,6 +5,7 @@
  */
 #include <sluice/flv.h>
 
+#include "daemon/base/memory_default.h"
 #include "daemon/config/options.h"
 #include "daemon/config/protocol.h"
 #include "daemon/config/setting.h"
@@ -528,14 +529,19 @@ static const struct setting settings[] = {
      .text =
          "Streams without a publisher that players wait for are included. A request for a further stream gets 503; the "
          "connection of a raw FLV publisher is closed."},
-    {"memory", SETTING_SIZE, FIELD(memory), .group = GROUP_LIMITS, RANGE(4 * MIB, 64 * GIB),
-     .preset_text = "256M or 64M per worker, whichever is more; at most half of the control group's limit",
-     .sample = "256M", .value = "SIZE", .effect = SETTING_RESTART, .help = "Limit the memory for streams",
+    {"memory", SETTING_SIZE, FIELD(memory), .group = GROUP_LIMITS, RANGE(4 * MIB, MEMORY_MOST),
+     .preset_text = "a quarter of the machine's memory or of the control group's limit; at least 256M and 64M per "
+                    "worker, but at most half of it",
+     .sample = "2G", .value = "SIZE", .effect = SETTING_RESTART, .help = "Limit the memory for streams",
      .text =
          "Includes received blocks and an eighth for their descriptors; at least 1M for each worker. When it is used "
          "up, "
          "the players that are furthest behind lose their queued data first, then the cached groups of pictures are "
-         "dropped."},
+         "dropped. Memory is taken as streams and players need it, and kept; the log has the limit at the start. "
+         "Not included are sockets in the kernel, sessions (some KiB each), and TLS.\n"
+         "\n"
+         "A stream without slow players holds its cached group: its bit rate times the distance of its key frames, "
+         "about 250K for 1 Mbit/s and 2 seconds."},
 
     {"workers", SETTING_COUNT, FIELD(workers), .group = GROUP_PROCESS, RANGE(1, OPTIONS_MAX_WORKERS),
      .preset_text = "the usable cores, at most the control group's CPU limit, rounded up", .sample = "4", .value = "N",

@@ -284,7 +284,7 @@ static void log_loop(const struct worker *worker) {
     if (worker->index == 0)
         LOG(LOG_INFO, "loop created", {"backend", stats.backend}, {"features", stats.features},
             {"workers", log_unsigned(server_worker_count(worker->server)).text},
-            {"reason", reason_phrase(stats.reason)});
+            {"memory", log_unsigned(worker->options->memory).text}, {"reason", reason_phrase(stats.reason)});
 }
 
 /* The others have the first one's backend, whatever their own probes would find. */
