@@ -1,7 +1,7 @@
 /*
- * The default of --memory: a quarter of what this process may use, which is the machine's memory or
- * the limit of its control groups, whichever is less. The kernel's socket buffers, sessions, TLS and
- * other programs have the rest.
+ * The default of --memory: a quarter of what this process may use, which is the machine's memory
+ * or the limit of its control groups, whichever is less. The kernel's socket buffers, sessions,
+ * TLS and other programs have the rest.
  */
 #ifndef SLUICED_MEMORY_DEFAULT_H
 #define SLUICED_MEMORY_DEFAULT_H
