@@ -11,12 +11,10 @@
 #include <stdint.h>
 
 #include "daemon/base/address.h"
+#include "daemon/base/node_name.h"
 #include "daemon/base/stream_name.h"
 
-enum {
-    BAN_MOST = 256, /* at a time; the one that ends first makes room for another */
-    BAN_NODE = 63,  /* characters of a node's name */
-};
+enum { BAN_MOST = 256 }; /* at a time; the one that ends first makes room for another */
 
 /* What is known of a ban besides its end. */
 struct ban_origin {
@@ -28,9 +26,9 @@ struct ban_origin {
 struct ban {
     char stream[STREAM_NAME + 1];
     char host[ADDRESS_TEXT];
-    uint64_t until;          /* loop time */
-    uint64_t since;          /* loop time; 0: not known */
-    char node[BAN_NODE + 1]; /* empty: not known */
+    uint64_t until;           /* loop time */
+    uint64_t since;           /* loop time; 0: not known */
+    char node[NODE_NAME + 1]; /* empty: not known */
     bool is_shared;
     bool is_doubted; /* see bans_doubt() */
 };

@@ -150,9 +150,9 @@ struct snapshot_forward {
 struct snapshot_ban {
     char stream[STREAM_NAME + 1];
     char host[ADDRESS_TEXT];
-    char node[BAN_NODE + 1]; /* that had the publisher; empty: not known, or no cluster */
-    bool is_shared;          /* all nodes of the cluster have the ban */
-    bool has_age;            /* it is known when it was made: */
+    char node[NODE_NAME + 1]; /* that had the publisher; empty: not known, or no cluster */
+    bool is_shared;           /* all nodes of the cluster have the ban */
+    bool has_age;             /* it is known when it was made: */
     uint64_t age_ms;
     uint64_t left_ms;
 };
