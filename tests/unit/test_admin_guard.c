@@ -127,7 +127,8 @@ static void test_most_bans(void **state) {
     (void)state;
     for (int i = 0; i <= BAN_MOST; i++) {
         snprintf(stream, sizeof stream, "live/%d", i);
-        assert_int_equal(bans_add(&bans, stream, "192.0.2.1:1", 0, (uint64_t)(1000 + (i == 7 ? 0 : i))), 0);
+        assert_int_equal(
+            bans_add(&bans, stream, "192.0.2.1:1", 0, (uint64_t)(1000 + (i == 7 ? 0 : i)), &(struct ban_origin){0}), 0);
     }
     assert_int_equal(bans.count, BAN_MOST);
     assert_false(bans_hold(&bans, "live/0", "192.0.2.1:1", 1) && bans_hold(&bans, "live/7", "192.0.2.1:1", 1));
