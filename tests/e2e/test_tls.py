@@ -718,7 +718,8 @@ class RefusalTest(TlsCase):
                 peer.sendall(b"".join(b"\x16\3\1" + struct.pack(">H", len(part)) + part
                                       for part in (hello[:5000], hello[5000:10000], hello[10000:15000], hello[15000:])))
                 if size > 16384:
-                    harness.read_to_end(peer)
+                    # decode_error, in plaintext, since no keys have been agreed on.
+                    self.assertEqual(harness.read_to_end(peer), bytes((21, 3, 3, 0, 2, 2, 50)))
                     daemon.wait_log("request refused", reason="the handshake is too large")
                 else:
                     peer.shutdown(socket.SHUT_WR)
@@ -726,6 +727,11 @@ class RefusalTest(TlsCase):
                     self.assertEqual(daemon.refused("tls_handshake_failed"), 0)
                 peer.close()
         self.assertEqual(daemon.refused("tls_handshake_failed"), 1)
+        # In one record, which may not be as long (RFC 8446, 5.1).
+        peer = self.plain(daemon)
+        peer.sendall(b"\x16\3\1" + struct.pack(">H", 16385) + b"\1\0\x3f\xfd" + bytes(16381))
+        self.assertEqual(harness.read_to_end(peer), bytes((21, 3, 3, 0, 2, 2, 22)))  # record_overflow
+        daemon.wait_refused("tls_handshake_failed", 2)
         self.stack.close()
 
     def test_deadline(self):

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <openssl/err.h>
+
 #include <sluice/loop.h>
 
 #include "support/tls/peer.h"
@@ -213,17 +215,91 @@ static void answers_that_are_not_read_are_bounded(void **state) {
     guarded_close(&g);
 }
 
+/* The alert that OpenSSL's peer has received. */
+static int alert_of_error(void) {
+    return ERR_GET_REASON(ERR_peek_error()) - SSL_AD_REASON_OFFSET;
+}
+
 static void a_handshake_has_a_limit(void **state) {
     (void)state;
     const sluice_tls_context_options options = {.size = sizeof options, .handshake_limit = 200};
     guarded g = {0};
     loop_rig_open(&g.rig, NULL, NULL, GUARD);
     guarded_begin(&g, &options, TLS1_3_VERSION);
-    assert_true(tls_peer_handshake(&g.peer) < 0);
+    assert_int_equal(tls_peer_handshake(&g.peer), -SSL_ERROR_SSL);
+    assert_int_equal(alert_of_error(), SSL_AD_DECODE_ERROR);
     turn_until(g.rig.loop, &g.end.closed);
     assert_int_equal(g.end.error, -EMSGSIZE);
     assert_int_equal(g.end.detail, SLUICE_TLS_DETAIL_HANDSHAKE);
     guarded_close(&g);
+}
+
+/* Bytes of a client's handshake. */
+static size_t handshake_size(int version) {
+    sluice_tls_stats stats = {.size = sizeof stats};
+    guarded g;
+    guarded_open(&g, NULL, version);
+    sluice_tls_get_stats(g.end.tls, &stats);
+    guarded_close(&g);
+    return stats.sealed_in;
+}
+
+/* A client that has sent its last message: with TLS 1.3 the handshake is complete for it, and the
+ * alert is encrypted. */
+static void the_alert_of_a_large_handshake_is_encrypted(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const int version = i / 2 ? TLS1_3_VERSION : TLS1_2_VERSION;
+        const sluice_tls_context_options options = {.size = sizeof options,
+                                                    .handshake_limit = handshake_size(version) - (size_t)(i % 2)};
+        guarded g = {0};
+        uint8_t byte;
+        loop_rig_open(&g.rig, NULL, NULL, GUARD);
+        guarded_begin(&g, &options, version);
+        int result = tls_peer_handshake(&g.peer);
+        if (i % 2 == 0) {
+            assert_int_equal(result, 1);
+            tls_end_until_open(&g.end, g.rig.loop);
+            guarded_close(&g);
+            continue;
+        }
+        turn_until(g.rig.loop, &g.end.closed);
+        if (version == TLS1_3_VERSION) {
+            assert_int_equal(result, 1);
+            (void)tls_peer_fill(&g.peer);
+            assert_int_equal(SSL_get_error(g.peer.ssl, SSL_read(g.peer.ssl, &byte, 1)), SSL_ERROR_SSL);
+        } else {
+            assert_int_equal(result, -SSL_ERROR_SSL);
+        }
+        assert_int_equal(alert_of_error(), SSL_AD_DECODE_ERROR);
+        assert_int_equal(g.end.detail, SLUICE_TLS_DETAIL_HANDSHAKE);
+        guarded_close(&g);
+    }
+}
+
+/* The first record of a client is one byte too long (RFC 8446, 5.1), at any limit. */
+static void an_overlong_record_is_answered(void **state) {
+    static const size_t limits[] = {0, SLUICE_TLS_RECORD, 200};
+    static const uint8_t header[] = {22, 3, 1, (SLUICE_TLS_RECORD + 1) >> 8, (SLUICE_TLS_RECORD + 1) & 0xff};
+    static uint8_t record[sizeof header + SLUICE_TLS_RECORD + 1];
+    static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 22};
+    (void)state;
+    memcpy(record, header, sizeof header);
+    record[sizeof header] = 1;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        const sluice_tls_context_options options = {.size = sizeof options, .handshake_limit = limits[i]};
+        guarded g = {0};
+        uint8_t answer[sizeof alert + 1];
+        loop_rig_open(&g.rig, NULL, NULL, GUARD);
+        guarded_begin(&g, &options, TLS1_3_VERSION);
+        assert_int_equal(send(g.peer.fd, record, sizeof record, MSG_NOSIGNAL), sizeof record);
+        turn_until(g.rig.loop, &g.end.closed);
+        assert_int_equal(recv(g.peer.fd, answer, sizeof answer, 0), sizeof alert);
+        assert_memory_equal(answer, alert, sizeof alert);
+        assert_int_equal(g.end.error, -EPROTO);
+        assert_int_equal(g.end.detail, SLUICE_TLS_DETAIL_PROTOCOL);
+        guarded_close(&g);
+    }
 }
 
 /* One call handles so many records, and the connection's turn ends. */
@@ -422,6 +498,8 @@ int main(void) {
         cmocka_unit_test(a_flood_of_key_updates_ends),
         cmocka_unit_test(answers_that_are_not_read_are_bounded),
         cmocka_unit_test(a_handshake_has_a_limit),
+        cmocka_unit_test(the_alert_of_a_large_handshake_is_encrypted),
+        cmocka_unit_test(an_overlong_record_is_answered),
         cmocka_unit_test(a_call_has_a_budget),
         cmocka_unit_test(empty_records_end),
         cmocka_unit_test(renegotiation_is_refused),

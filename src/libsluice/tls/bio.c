@@ -43,7 +43,7 @@ static int read_sealed(BIO *bio, char *to, size_t n, size_t *ret_read) {
     size_t take = n < most ? n : most;
     if (tls->state == SLUICE_TLS_HANDSHAKE) {
         tls->handshake_bytes += take;
-        if (tls->handshake_bytes > tls->context->handshake_limit) {
+        if (tls->handshake_bytes > tls->context->handshake_limit && !tls->is_overlong) {
             tls->flooded = true;
             return 0;
         }
@@ -84,8 +84,13 @@ static int write_sealed(BIO *bio, const char *from, size_t n, size_t *ret_writte
     return 1;
 }
 
+/* At an end within a handshake OpenSSL sends an alert, decode_error, in plaintext or encrypted as
+ * the peer expects it then. */
 static long control(BIO *bio, int command, long number, void *pointer) {
-    (void)bio, (void)number, (void)pointer;
+    const sluice_tls *tls = BIO_get_data(bio);
+    (void)number, (void)pointer;
+    if (command == BIO_CTRL_EOF)
+        return tls->flooded && tls->state == SLUICE_TLS_HANDSHAKE;
     return command == BIO_CTRL_FLUSH;
 }
 

@@ -42,6 +42,7 @@ struct sluice_tls {
     int alert;          /* the peer's; -1: none */
     bool looked;        /* at the first bytes: they are TLS */
     bool flooded;       /* a bound was reached inside OpenSSL */
+    bool is_overlong;   /* a record that OpenSSL rejects, with record_overflow, once it is whole */
     bool finishing;     /* sluice_tls_finish() was called */
     bool closed;        /* close_notify is queued */
     bool shut;          /* the connection's sending side is shut down */
