@@ -105,7 +105,7 @@ class Scene(Server):
             found.append(dict(self._player, id=100 * stream["id"] + number, stream=stream["name"], worker=stream["worker"],
                               address="192.0.2.%d:%d" % (11 + number, 51344 + 7 * number), protocol=PLAYERS[number % len(PLAYERS)],
                               slow=slow, bytes_sent=int(sent), state="playing" if stream["state"] == "live" else "waiting",
-                              queued_bytes=1300000 if slow else 0, queued_ms=2400 if slow else 0,
+                              queued_bytes=1300000 if slow else 0, encrypted_bytes=0, queued_ms=2400 if slow else 0,
                               behind_ms=6300 if slow else 0, stalled_ms=900 if slow else 0, frames_dropped=318 if slow else 0))
         return found
 

@@ -516,6 +516,24 @@ class SlowTest(TlsCase):
             steady.go_on(40)
         self.stack.close()
 
+    def test_encrypted_bytes_count_to_the_buffer(self):
+        """What waits encrypted for a player that takes nothing, and its queue, are together no more than --player-buffer."""
+        buffer, overhead = 128 << 10, 2 << 10  # Of the records.
+        daemon = self.start("--stall", "60", "--player-buffer", "128K", "--gop-size", "64K", "--frame-limit", "64K", workers=1)
+        with harness.Steady(daemon, size=4000, pause=0.002) as steady:
+            peer = self.connect(daemon, receive_buffer=4096)
+            peer.sendall(GET % b"%s.flv" % steady.name.encode())
+
+            def look():
+                player = next((one for one in daemon.api()["players"] if one["frames_dropped"] > 20), None)
+                if player:
+                    self.assertLessEqual(player["queued_bytes"] + player["encrypted_bytes"], buffer + overhead)
+                return player and player["drops"]["queue_full"] > 0 and player["encrypted_bytes"] > 0
+            for _ in range(10):
+                harness.wait_until(look, lambda: "a player that is full: %s" % daemon.api()["players"])
+                steady.go_on(5)
+        self.stack.close()
+
     def test_congested_players_keep_their_memory(self):
         """What is encrypted and waits for a player's network is not charged to the quota of requests: nobody is evicted for it."""
         daemon = self.start("--memory", "16M", "--stall", "60", "--player-buffer", "1M", "--gop-size", "1M", workers=1)

@@ -152,6 +152,49 @@ static void take(player_rig *rig, size_t count) {
     }
 }
 
+static size_t waiting;
+
+static size_t count_encrypted(const struct player *player) {
+    (void)player;
+    return waiting;
+}
+
+/* Beside a queue that is empty, and to the byte: a packet fits, and with one byte more it is
+ * lost. */
+static void what_is_encrypted_counts_to_the_bound(void **state) {
+    (void)state;
+    player_rig rig;
+    rig_open(&rig, false, 0);
+    rig.player.encrypted = count_encrypted;
+    start(&rig);
+    waiting = 0;
+    publish(&rig, 1);
+    const uint64_t one = rig.player.queued_bytes;
+    take(&rig, 1);
+    waiting = rig.player.limit - 2 * one;
+    publish(&rig, 2);
+    assert_int_equal(rig.player.queued_bytes, 2 * one);
+    assert_int_equal(player_dropped(&rig.player), 0);
+    take(&rig, 2);
+    waiting++;
+    publish(&rig, 1);
+    assert_int_equal(rig.player.dropped[DROP_QUEUE_FULL], 0);
+    publish(&rig, 1);
+    assert_true(rig.player.dropped[DROP_QUEUE_FULL] > 0);
+    assert_int_equal(rig.player.state, PLAYER_BEHIND);
+    /* It goes on when no more than half of the bound is held. */
+    take(&rig, 2);
+    const unsigned frames = rig.frames;
+    waiting = rig.player.limit / 2 + 1;
+    publish(&rig, 1);
+    assert_int_equal(rig.player.count, 0);
+    waiting--;
+    publish(&rig, 1);
+    take(&rig, 1);
+    assert_int_equal(rig.frames, frames + 1);
+    rig_close(&rig);
+}
+
 static void late_player_skips_to_the_newest_key_frame(void **state) {
     (void)state;
     player_rig rig;
@@ -492,6 +535,7 @@ static void queue_has_what_windows_need(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queue_has_what_windows_need),
+        cmocka_unit_test(what_is_encrypted_counts_to_the_bound),
         cmocka_unit_test(late_player_skips_to_the_newest_key_frame),
         cmocka_unit_test(what_is_being_sent_is_finished),
         cmocka_unit_test(stalled_player_holds_no_more_than_may_wait),

@@ -156,6 +156,7 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
         json_put_unsigned(json, snapshot_drop_name((enum player_drop)cause), player->dropped[cause]);
     json_close(json, '}');
     json_put_unsigned(json, "queued_bytes", player->queued_bytes);
+    json_put_unsigned(json, "encrypted_bytes", player->encrypted_bytes);
     json_put_unsigned(json, "queued_ms", player->queued_ms);
     json_put_unsigned(json, "behind_ms", player->behind_ms);
     json_put_unsigned(json, "stalled_ms", player->stalled_ms);

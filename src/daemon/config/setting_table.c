@@ -461,7 +461,8 @@ static const struct setting settings[] = {
          "interval between key frames if that is longer."},
     {"player-buffer", SETTING_SIZE, BY_STREAM(player_buffer), .group = GROUP_PLAYERS, RANGE(64 * KIB, GIB),
      .preset = "16M", .value = "SIZE", .help = "Limit the payload queued for one player",
-     .text = "If the limit is reached, the player loses frames up to the next key frame. At least --gop-size."},
+     .text = "If the limit is reached, the player loses frames up to the next key frame. With TLS, encrypted bytes "
+             "that wait for the player's network count. At least --gop-size."},
     {"gop-size", SETTING_SIZE, BY_STREAM(gop_size), .group = GROUP_PLAYERS, RANGE(0, GIB),
      .preset_text = "8M, or --player-buffer if that is less", .sample = "8M", .value = "SIZE",
      .help = "Limit a stream's cached group of pictures",

@@ -160,6 +160,7 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
         .merge_window_ms = coalesce_window_now(&player->stream->registry->merging, player->merge_window_ms),
         .merge_window_auto = player->merge_window_ms == COALESCE_WINDOW_AUTO,
         .queued_bytes = player->queued_bytes,
+        .encrypted_bytes = player_encrypted(player),
         .queued_ms = player_queued_ms(player),
         .behind_ms = player_behind_ms(player, now),
         .stalled_ms = slow_player_stalled_ms(player, now),

@@ -110,6 +110,7 @@ struct snapshot_player {
     bool merge_window_auto;   /* it follows the load */
     uint64_t dropped[DROP_CAUSES];
     uint64_t queued_bytes;
+    uint64_t encrypted_bytes; /* beside the queue, by TLS */
     uint32_t queued_ms;
     uint64_t behind_ms;  /* since it last had been sent everything */
     uint64_t stalled_ms; /* since it last took a byte of what is to be sent */

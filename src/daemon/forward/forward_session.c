@@ -113,14 +113,13 @@ void forward_session_repeat(struct forward_session *session) {
 
 int forward_session_make_player(struct forward_session *session, const struct wire_format *format,
                                 size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer)) {
-    const struct session *base = &session->base;
+    struct session *base = &session->base;
     struct player *player = calloc(1, sizeof *player);
     if (!player)
         return -ENOMEM;
     player->stream = stream_ref(session->forward->stream);
-    player->conn = base->conn;
+    session_take_player(base, player);
     player->protocol = base->type->protocol;
-    player->user = session;
     player->begin = begin;
     player->form.format = format;
     player->merge_window_ms = options_merge_window(base->worker->options, player->stream->name, base->merge_window_ms);

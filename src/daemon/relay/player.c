@@ -304,9 +304,18 @@ static void catch_up(struct player *player, uint64_t now) {
     player_flush(player);
 }
 
+size_t player_encrypted(const struct player *player) {
+    return player->encrypted ? player->encrypted(player) : 0;
+}
+
+/* Bytes that count to its limit. */
+static uint64_t held_bytes(const struct player *player) {
+    return player->queued_bytes + player_encrypted(player);
+}
+
 /* Whether a player that is behind can go on with this packet. */
 static bool goes_on(const struct player *player, const struct packet *packet, bool has_video) {
-    return is_sync(packet, has_video) && player->queued_bytes <= player->limit / 2;
+    return is_sync(packet, has_video) && held_bytes(player) <= player->limit / 2;
 }
 
 /* Whether the player is to start at key frames: of a stream with video, unless it wants none. */
@@ -347,7 +356,7 @@ void player_push(struct player *player, struct packet *whole, const struct strea
         return;
     if (is_held_back(player, packet) || knows(player, packet))
         return;
-    if (player->queued_bytes + packet_size(packet) > player->limit) {
+    if (held_bytes(player) + packet_size(packet) > player->limit) {
         player->dropped[DROP_QUEUE_FULL]++;
         player_drop(player, DROP_QUEUE_FULL);
         return;

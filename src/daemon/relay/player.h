@@ -6,7 +6,8 @@
  * the next packet has waited too long, the player skips to the newest queued key frame, so that its
  * delay does not stay high. A partly sent packet, and packets that the kernel holds, are never
  * dropped: a player always receives whole tags. The kernel holds no packet of a player with a full
- * socket, so such a player costs only the partly sent packet.
+ * socket, so such a player costs only the partly sent packet. With TLS, what has been encrypted has
+ * left the queue, and counts to the bound until the kernel has taken it.
  *
  * With a merge window (coalesce.h), packets wait in the queue until they are due; each send takes
  * all queued packets.
@@ -59,6 +60,9 @@ struct player {
      * PLAYER_PREAMBLE. NULL if there are none.
      */
     size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
+
+    /* Encrypted bytes that wait for the kernel; its user's. NULL: there are never any. */
+    size_t (*encrypted)(const struct player *player);
 
     /* In PLAYER_ASKING: the stream's tracks are known. */
     void (*known)(struct player *player);
@@ -137,6 +141,9 @@ size_t player_spare(const struct player *player);
 
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
 void player_drop(struct player *player, enum player_drop cause);
+
+/* Encrypted bytes that wait for the kernel. */
+size_t player_encrypted(const struct player *player);
 
 /* Packets that were dropped, for any cause. */
 uint64_t player_dropped(const struct player *player);

@@ -10,6 +10,7 @@
 
 #include "daemon/config/protocol.h"
 
+#include "daemon/relay/player.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
@@ -120,6 +121,17 @@ void session_close(struct session *session) {
 
 bool session_is_flushing(const struct session *session) {
     return session->tls && tls_link_is_flushing(session->tls);
+}
+
+static size_t encrypted_for(const struct player *player) {
+    const struct session *session = player->user;
+    return tls_link_queued(session->tls);
+}
+
+void session_take_player(struct session *session, struct player *player) {
+    player->conn = session->conn;
+    player->user = session;
+    player->encrypted = session->tls ? encrypted_for : NULL;
 }
 
 bool session_is_sending(const struct session *session) {

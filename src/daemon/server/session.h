@@ -15,6 +15,7 @@
 #include "daemon/server/holdings.h"
 
 struct handover;
+struct player;
 struct replica;
 struct hook_query;
 struct session;
@@ -163,6 +164,9 @@ void session_close(struct session *session);
  * taken all.
  */
 bool session_is_flushing(const struct session *session);
+
+/* The session plays: sets whose the player is, its connection, and what TLS holds for it. */
+void session_take_player(struct session *session, struct player *player);
 
 /* Whether pieces of it are with the kernel, so that it cannot move. With TLS none ever are. */
 bool session_is_sending(const struct session *session);

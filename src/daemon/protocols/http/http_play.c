@@ -75,9 +75,8 @@ void http_play_join(struct http_session *session, struct player *player, struct 
     session->state = HTTP_PLAYING;
     session_authorize(&session->base);
     session->joined_at = worker_now(session->base.worker);
-    player->conn = session->base.conn;
+    session_take_player(&session->base, player);
     player->protocol = session->websocket ? "websocket" : session->node ? "cluster" : session->base.type->protocol;
-    player->user = session;
     player->form.format = format;
     player->alone = session->alone;
     player->merge_window_ms = options_merge_window(session->base.worker->options, stream->name,

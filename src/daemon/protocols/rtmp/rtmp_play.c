@@ -72,9 +72,8 @@ void rtmp_play_start(struct rtmp_session *session, struct stream *stream) {
     session->joined = true;
     session_authorize(base);
     session->joined_at = player->progress_at = worker_now(base->worker);
-    player->conn = base->conn;
+    session_take_player(base, player);
     player->protocol = "rtmp";
-    player->user = session;
     player->begin = begin;
     player->alone = alone;
     set_form(session, player, stream);

@@ -134,9 +134,8 @@ static int make_player(struct rtsp_session *session, struct stream *stream) {
     struct player *player = calloc(1, sizeof *player);
     if (!player)
         return -ENOMEM;
-    player->conn = session->base.conn;
+    session_take_player(&session->base, player);
     player->protocol = session->base.type->protocol;
-    player->user = session;
     player->known = on_known;
     player->form.format = &wire_rtp;
     player->merge_window_ms = options_merge_window(session->base.worker->options, stream->name,
