@@ -17,11 +17,12 @@
 
 #include <cmocka.h>
 
+#include "backends/backend.h"
 #include "backends/probe_socket.h"
 #include "backends/uring_abi.h"
 #include "support/sockets.h"
 
-enum { GUARD = 60, SEED = 5, BYTES = 1 << 20 };
+enum { GUARD = 60, SEED = 5, BYTES = 1 << 20, BLOCK = 4096 };
 
 /* What is wrong with the kernel. */
 static enum fault {
@@ -228,9 +229,9 @@ typedef struct flooded {
     uint64_t sent;
 } flooded;
 
-static void flooded_open(flooded *f) {
+static void flooded_open(flooded *f, enum fault with) {
     *f = (flooded){0};
-    fault = NO_STOP;
+    fault = with;
     probed = NULL;
     loop_rig_open(&f->rig, NULL,
                   &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING}, GUARD);
@@ -277,10 +278,27 @@ static void flood(flooded *f) {
     }
 }
 
+static void flooded_frames(flooded *f, size_t frame, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        flooded_send(f, frame);
+        flooded_receive(f);
+    }
+}
+
+/* A little at a time. */
+static void trickle(flooded *f, unsigned times) {
+    flooded_frames(f, 100, times);
+}
+
+static bool is_polled(const flooded *f) {
+    const sluice_io *io = (const sluice_io *)(const void *)f->s.conn; /* its first member */
+    return io->receiving == IO_RECV_POLLED || io->receiving == IO_RECV_UNREAD;
+}
+
 static void without_bundles_reads_take_many_blocks(void **state) {
     (void)state;
     flooded f;
-    flooded_open(&f);
+    flooded_open(&f, NO_STOP);
     flood(&f);
     uint64_t before = flooded_receives(&f);
     flood(&f);
@@ -288,11 +306,80 @@ static void without_bundles_reads_take_many_blocks(void **state) {
     print_message("%u receives for %u times %u bytes\n", (unsigned)receives, FLOODS, FLOOD);
     assert_in_range(receives, 1, 3 * FLOODS);
     /* Little at a time, for long, and much again. */
-    for (unsigned i = 0; i < 100; i++) {
-        flooded_send(&f, 100);
-        flooded_receive(&f);
-    }
+    trickle(&f, 300);
     flood(&f);
+    flooded_close(&f);
+}
+
+/* A stream stays polled between its key pictures, unless those are far apart. */
+static void without_bundles_small_frames_are_polled_for(void **state) {
+    (void)state;
+    flooded f;
+    flooded_open(&f, NO_STOP);
+    flooded_frames(&f, 4 * BLOCK + 1, 12);
+    trickle(&f, 249);
+    assert_true(is_polled(&f));
+    trickle(&f, 1);
+    assert_false(is_polled(&f));
+    flooded_frames(&f, 4 * BLOCK + 1, 12);
+    assert_true(is_polled(&f));
+    flooded_close(&f);
+}
+
+/*
+ * The kernel's bundles have as many blocks as its array of the receive has room for. A frame that
+ * is one block larger takes two, and so does each that follows: until one read takes it.
+ */
+static void frames_of_one_size_take_a_receive_each(void **state) {
+    (void)state;
+    static const unsigned blocks[] = {2, 4};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        const size_t frame = blocks[i] * (size_t)BLOCK + 1;
+        flooded f;
+        flooded_open(&f, NONE);
+        flooded_frames(&f, frame, 12);
+        uint64_t before = flooded_receives(&f);
+        flooded_frames(&f, frame, 20);
+        assert_int_equal(flooded_receives(&f) - before, 20);
+        flooded_close(&f);
+    }
+}
+
+static void a_bundle_of_a_block_or_of_many_does_not_count_as_cut(void **state) {
+    (void)state;
+    if (!has_bundles(NONE))
+        return;
+    static const size_t frames[] = {BLOCK + 1, 16 * BLOCK + 1};
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        flooded f;
+        flooded_open(&f, NONE);
+        flooded_frames(&f, frames[i], 20);
+        assert_false(is_polled(&f));
+        flooded_close(&f);
+    }
+}
+
+/* Small frames are left to the kernel again, and so are those that fill a read. */
+static void reads_give_way_to_bundles(void **state) {
+    (void)state;
+    if (!has_bundles(NONE))
+        return;
+    flooded f;
+    flooded_open(&f, NONE);
+    flooded_frames(&f, 4 * BLOCK + 1, 12);
+    assert_true(is_polled(&f));
+    trickle(&f, 15);
+    assert_true(is_polled(&f));
+    trickle(&f, 1);
+    assert_false(is_polled(&f));
+    flooded_close(&f);
+
+    flooded_open(&f, NONE);
+    flooded_frames(&f, 4 * BLOCK + 1, 12);
+    flooded_frames(&f, 8 * BLOCK, 20);
+    assert_true(is_polled(&f));
+    flooded_frames(&f, 64 * BLOCK, 1);
+    assert_false(is_polled(&f));
     flooded_close(&f);
 }
 
@@ -300,7 +387,7 @@ static void bytes_and_the_end_together_are_both_received(void **state) {
     (void)state;
     for (size_t last = 1; last < 70000; last = 7 * last + 1) {
         flooded f;
-        flooded_open(&f);
+        flooded_open(&f, NO_STOP);
         flood(&f);
         flooded_send(&f, last);
         close(f.fds[1]);
@@ -314,7 +401,7 @@ static void bytes_and_the_end_together_are_both_received(void **state) {
 static void bytes_behind_an_urgent_one_are_received(void **state) {
     (void)state;
     flooded f;
-    flooded_open(&f);
+    flooded_open(&f, NO_STOP);
     flood(&f);
     for (unsigned i = 0; i < 10; i++) {
         flooded_send(&f, FLOOD / 8);
@@ -334,7 +421,7 @@ static void bytes_behind_an_urgent_one_are_received(void **state) {
 static void a_pause_leaves_the_rest_to_the_kernel(void **state) {
     (void)state;
     flooded f;
-    flooded_open(&f);
+    flooded_open(&f, NO_STOP);
     flood(&f);
     sluice_conn_pause(f.s.conn);
     flooded_send(&f, FLOOD);
@@ -355,6 +442,10 @@ int main(void) {
         cmocka_unit_test(without_bundles_and_window_epoll_is_chosen),
         cmocka_unit_test(with_bundles_io_uring_is_chosen),
         cmocka_unit_test(without_bundles_reads_take_many_blocks),
+        cmocka_unit_test(without_bundles_small_frames_are_polled_for),
+        cmocka_unit_test(frames_of_one_size_take_a_receive_each),
+        cmocka_unit_test(a_bundle_of_a_block_or_of_many_does_not_count_as_cut),
+        cmocka_unit_test(reads_give_way_to_bundles),
         cmocka_unit_test(bytes_and_the_end_together_are_both_received),
         cmocka_unit_test(bytes_behind_an_urgent_one_are_received),
         cmocka_unit_test(a_pause_leaves_the_rest_to_the_kernel),

@@ -32,7 +32,7 @@ enum {
      * short, a receive is polled for, beginning with reads of so many blocks */
     FULL_STREAK = 3,
     FIRST_BURST = 4,
-    CUT_BLOCKS = 2,    /* a bundle that is cut short has filled so many blocks at least */
+    CUT_BLOCKS = 2, /* a bundle that is cut short has filled so many blocks at least */
     /* and no longer after so many reads in a row of one block at most: where there are bundles; and
      * where there are not, since a stream's next key picture would be polled for again */
     SMALL_STREAK = 16,
