@@ -47,6 +47,8 @@
  * blocks (by OpenSSL). Bytes to send are copied to OpenSSL's record buffer (by OpenSSL), after
  * small pieces have been put together (by the stage), and the ciphertext from there to blocks (by
  * the stage). sluice_tls_stats counts each. sluice_pool_stats.bytes_copied does not include them.
+ * Where the kernel encrypts (sluice_tls_context_options.kernel), nothing that is sent is copied in
+ * user space but the pieces of sluice_tls_send(); slices and sluice_tls_may_pass() copy nothing.
  *
  * A client may resume sessions (sluice_tls_context_options.sessions): the server is then not
  * verified again, since only the server that was verified under the same context's rules knows its
@@ -88,6 +90,7 @@ enum {
     SLUICE_TLS_HELLO = 6,               /**< Bytes that sluice_tls_is_hello() needs. */
     SLUICE_TLS_QUEUE_MIN = 65536,       /**< Lowest sluice_tls_context_options.queue_limit. */
     SLUICE_TLS_SESSIONS_MAX = 4096,     /**< Highest sluice_tls_context_options.sessions. */
+    SLUICE_TLS_KERNEL_AFTER = 65536,    /**< Bytes sent before the kernel is given the key. */
 };
 
 /** The side of a connection. */
@@ -114,6 +117,18 @@ typedef enum sluice_tls_version {
     SLUICE_TLS_1_2 = 0x0303,        /**< TLS 1.2. */
     SLUICE_TLS_1_3 = 0x0304,        /**< TLS 1.3. */
 } sluice_tls_version;
+
+/** Which connections have their records encrypted by the kernel (kTLS). */
+typedef enum sluice_tls_kernel {
+    SLUICE_TLS_KERNEL_OFF = 0, /**< None. */
+    /** Those of a kernel that also changes their keys (Linux 6.14): nothing is lost by it. */
+    SLUICE_TLS_KERNEL_AUTO = 1,
+    /**
+     * Also those of a kernel that does not. A connection there ends with close_notify and
+     * -EKEYEXPIRED when it has sent rekey_records records, or when its peer requests a new key.
+     */
+    SLUICE_TLS_KERNEL_ANY = 2,
+} sluice_tls_kernel;
 
 /** Settings of a context. Zero in any field means its default. Read only during the call. */
 typedef struct sluice_tls_context_options {
@@ -178,6 +193,13 @@ typedef struct sluice_tls_context_options {
      * 0: clients request no tickets, and do not resume.
      */
     size_t sessions;
+    /**
+     * Whether the kernel encrypts what is sent, once a connection of TLS 1.3 has sent
+     * SLUICE_TLS_KERNEL_AFTER bytes: see sluice_tls_may_pass(). What the kernel can do is tried
+     * when the context is made, on a TCP connection over loopback; where it cannot, OpenSSL
+     * encrypts. Received records are always OpenSSL's. Default: off.
+     */
+    sluice_tls_kernel kernel;
 } sluice_tls_context_options;
 
 /** A certificate with its key, in PEM, each from a file or from memory. */
@@ -243,6 +265,23 @@ SLUICE_API int sluice_tls_context_get_certificate(const sluice_tls_context *cont
  * numbers)
  */
 SLUICE_API int sluice_tls_context_rotate_tickets(sluice_tls_context *context);
+
+/** What the kernel can do with a socket's records, as sluice_tls_context_new() has tried it. */
+typedef struct sluice_tls_kernel_info {
+    size_t size;       /**< sizeof(sluice_tls_kernel_info), set by the caller. */
+    bool is_used;      /**< The context's connections use it. */
+    bool sends;        /**< It encrypts records of TLS 1.3. */
+    bool changes_keys; /**< It does so under a new key, too, as Linux does since 6.14. */
+    int error;         /**< Why one of these is false: a negative errno; 0: neither is. */
+    const char *step;  /**< What has failed, such as "TCP_ULP"; NULL: nothing. Static. */
+} sluice_tls_kernel_info;
+
+/**
+ * What the kernel can do. "TCP_ULP" with -ENOENT: the module "tls" is not loaded, which the kernel
+ * does by itself only for processes with CAP_NET_ADMIN.
+ * @return 0, -ENOENT (it was not tried: SLUICE_TLS_KERNEL_OFF), -EINVAL (ret_info->size is not set)
+ */
+SLUICE_API int sluice_tls_context_get_kernel(const sluice_tls_context *context, sluice_tls_kernel_info *ret_info);
 
 /** Adds a reference. Any thread. @return @p context */
 SLUICE_API sluice_tls_context *sluice_tls_context_ref(sluice_tls_context *context);
@@ -382,6 +421,21 @@ SLUICE_API size_t sluice_tls_gather(sluice_tls *tls, struct iovec *iov, size_t m
 SLUICE_API void sluice_tls_sent(sluice_tls *tls, size_t bytes);
 
 /**
+ * For on_gather: whether it may return pieces of plaintext, which the kernel encrypts and reads
+ * where they are. A connection may begin here to have its records encrypted by the kernel. on_sent
+ * passes the bytes to sluice_tls_sent() as always; the pieces are then free for other use. If the
+ * result is false, on_gather returns the pieces of sluice_tls_gather(), and data goes by
+ * sluice_tls_send(). After this, a false result may mean that the stage has failed: on_data is
+ * called in the next turn.
+ * @code
+ * if (sluice_tls_may_pass(session->tls))
+ *     return pieces_of(session, iov, max);
+ * return sluice_tls_gather(session->tls, iov, max);
+ * @endcode
+ */
+SLUICE_API bool sluice_tls_may_pass(sluice_tls *tls);
+
+/**
  * Sends at once what the socket accepts without waiting: see sluice_writer_flush().
  * @return 0, -EPIPE (the connection is closed or has failed, or the stage is detached)
  */
@@ -432,6 +486,7 @@ typedef struct sluice_tls_info {
     const char *peer_name;
     const char *peer_subject;           /**< The certificate's subject, RFC 2253; NULL: none. */
     uint8_t peer_hash[SLUICE_TLS_HASH]; /**< SHA-256 of the certificate; zeros: none. */
+    bool kernel_sends;                  /**< The kernel encrypts what is sent, from now on. */
 } sluice_tls_info;
 
 /**
@@ -454,6 +509,8 @@ typedef struct sluice_tls_stats {
     uint64_t key_updates_in;  /**< Keys set by the peer after the handshake. */
     uint64_t key_updates_out; /**< Keys set by this side. */
     uint64_t starved;         /**< Times that there was no block for plaintext. */
+    uint64_t kernel_out;      /**< Bytes of data that the kernel has taken and encrypts. */
+    uint64_t kernel_copied;   /**< Bytes copied to blocks for the kernel: sluice_tls_send() does. */
 } sluice_tls_stats;
 
 /** Reads the counters. @return 0, -EINVAL (ret_stats->size is not set; nothing is written) */

@@ -26,10 +26,12 @@ struct tls_link {
     bool drops;    /* what comes is not decrypted any more */
     bool finishes; /* close_notify is queued, and the user is told when it has gone */
     bool is_open;  /* the handshake is complete, and the user has been asked what it has to send */
+    bool passes;   /* the user's pieces are being sent, which the kernel encrypts */
     bool is_due;   /* the next call is in the share of a turn that is for handshakes */
     /* it leaves with the last encrypted byte; NULL: it stays */
     sluice_conn_detached_fn *detached;
     void *detached_user;
+    bool leaves; /* it does so now */
 };
 
 int tls_link_new(const sluice_conn_events *events, void *user, struct tls_link **ret_link) {
@@ -92,6 +94,7 @@ sluice_tls *tls_link_take(struct tls_link *link) {
     link->conn = NULL;
     link->tls = NULL;
     link->detached = NULL;
+    link->leaves = link->passes = false;
     link->is_open = false;
     link->need = 0;
     (void)sluice_tls_detach(tls);
@@ -212,8 +215,25 @@ static bool must_wait(struct tls_link *link) {
     return link->is_due;
 }
 
+/* What waits for the kernel to have taken all. */
+static void settle_flushed(struct tls_link *link) {
+    if (has_queued(link))
+        return;
+    bool leaves = link->detached && !link->leaves;
+    link->leaves |= leaves;
+    if (leaves && sluice_conn_detach(link->conn, link->detached, link->detached_user) < 0)
+        sluice_conn_close(link->conn);
+    if (!link->finishes)
+        return;
+    link->finishes = false;
+    if (link->events->on_sent)
+        link->events->on_sent(link->conn, 0, link->user);
+}
+
 static void on_data(sluice_conn *conn, void *user) {
     struct tls_link *link = user;
+    if (!link->passes) /* the stage has sent something itself */
+        settle_flushed(link);
     if (link->detached)
         return;
     if (link->drops)
@@ -284,23 +304,26 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
         return 0;
     bool is_open = sluice_tls_get_state(link->tls) == SLUICE_TLS_OPEN ||
                    sluice_tls_get_state(link->tls) == SLUICE_TLS_ENDED;
-    if (is_open && !link->detached && !has_queued(link) && link->events->on_gather)
+    bool may_send = is_open && !link->detached && link->events->on_gather;
+    if (may_send && sluice_tls_may_pass(link->tls)) {
+        size_t count = link->events->on_gather(conn, iov, max, link->user);
+        link->passes = count > 0;
+        return count;
+    }
+    if (may_send && !has_queued(link))
         encrypt(link, iov, max);
     return sluice_tls_gather(link->tls, iov, max);
 }
 
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     struct tls_link *link = user;
+    bool passes = link->passes;
+    link->passes = false;
     sluice_tls_sent(link->tls, bytes);
-    if (has_queued(link))
-        return;
-    if (link->detached && sluice_conn_detach(conn, link->detached, link->detached_user) < 0)
-        sluice_conn_close(conn);
-    if (!link->finishes)
-        return;
-    link->finishes = false;
-    if (link->events->on_sent)
-        link->events->on_sent(conn, 0, link->user);
+    if (passes && link->events->on_sent)
+        link->events->on_sent(conn, bytes, link->user);
+    if (!sluice_conn_is_closing(conn))
+        settle_flushed(link);
 }
 
 static void on_closed(sluice_conn *conn, void *user) {

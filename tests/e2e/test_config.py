@@ -29,6 +29,7 @@ VALUES = {
                         ["/a.pem,/a.key", "*.example.org=/b=c.pem,/b.key"], None),
     "tls-client-ca": ('"/ca.pem"', ["/ca.pem"], None),
     "tls-min": ('"1.3"', ["1.3"], None),
+    "ktls": ('"auto"', ["auto"], None),
     "tls-handshakes": ("50", ["50"], None),
     "tls-handshakes-per-address": ("5", ["5"], None),
     "acme-root": ('"/acme"', ["/acme"], None),

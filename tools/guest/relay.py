@@ -1,4 +1,4 @@
-"""What the daemon does on this kernel: relay.py flv|rtsp|choice|disabled. All but disabled run outside of a guest as well.
+"""What the daemon does on this kernel: relay.py flv|rtsp|ktls|choice|disabled. All but disabled run outside of a guest as well.
 
 flv, rtsp: the same stream through either backend; a player gets exactly what was published. choice: the backend that
 it chooses by itself, with a window and without. disabled: io_uring is
@@ -19,7 +19,9 @@ sys.dont_write_bytecode = True
 import flv  # noqa: E402
 import harness  # noqa: E402
 import rtsp  # noqa: E402
+import tls  # noqa: E402
 
+STATISTICS = pathlib.Path("/proc/net/tls_stat")
 DISABLED = pathlib.Path("/proc/sys/kernel/io_uring_disabled")
 # Emulated, on a machine that does more: nothing here is about time.
 harness.PATIENCE = harness.Patience._most = 240
@@ -87,10 +89,10 @@ def play_rtsp(daemon):
     return b"".join(pictures[:last + 1]) + b"".join(sound[:len(units) - 10])
 
 
-def on_both(play, listen):
+def on_both(play, listen, *options, kind=harness.Daemon):
     digests = {}
     for backend in ("uring", "epoll"):
-        with harness.Daemon("--backend", backend, "--wait", "600", "--workers", "1", listen=listen) as daemon:
+        with kind("--backend", backend, "--wait", "600", "--workers", "1", *options, listen=listen) as daemon:
             line = daemon.wait_log("loop created")
             print("features %s: %s" % (backend, line.fields["features"]))
             if line.fields["backend"] != ("io_uring" if backend == "uring" else "epoll"):
@@ -131,6 +133,29 @@ def without_io_uring():
         DISABLED.write_text(before, encoding="ascii")
 
 
+def sockets_of_kernel():
+    """How many sockets have had their records encrypted by the kernel, of all processes."""
+    counters = dict(line.split() for line in STATISTICS.read_text(encoding="ascii").splitlines())
+    return int(counters["TlsTxSw"])
+
+
+def ktls():
+    """By TLS, as play_flv() does; a player is sent its records by the kernel, if that has the module."""
+    subprocess.run(["modprobe", "tls"], check=False)
+    before = sockets_of_kernel() if STATISTICS.exists() else 0
+
+    def play(daemon):
+        fields = daemon.wait_log("ktls").fields
+        print("ktls: %s" % fields)
+        if (fields["sends"] == "yes") != STATISTICS.exists():
+            raise AssertionError("the daemon is wrong about the kernel")
+        return play_flv(daemon)
+    on_both(play, tls.LISTEN, "--ktls", "always", kind=tls.Daemon)
+    # Of each daemon the probe's and the player's.
+    if STATISTICS.exists() and sockets_of_kernel() - before < 4:
+        raise AssertionError("the kernel has encrypted for %d sockets" % (sockets_of_kernel() - before))
+
+
 def choice():
     """What the daemon chooses, by what it finds: epoll where a kernel has no bundles and there is no window."""
     for window in ("0", "2"):
@@ -150,6 +175,8 @@ def main():
         on_both(play_flv, ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0"))
     elif what == "rtsp":
         on_both(play_rtsp, ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
+    elif what == "ktls":
+        ktls()
     elif what == "choice":
         choice()
     else:

@@ -137,6 +137,14 @@ static const struct setting settings[] = {
          "disconnected."},
     {"tls-min", SETTING_CHOICE, .detail = SETTING_TLS_VERSIONS, FIELD(tls.min_version), .group = GROUP_TLS,
      .preset = "1.2", .value = "VERSION", .effect = SETTING_LATER, .help = "Set the lowest version of TLS"},
+    {"ktls", SETTING_CHOICE, .detail = SETTING_KTLS, FIELD(tls.kernel), .group = GROUP_TLS, .preset = "off",
+     .value = "WHEN", .effect = SETTING_LATER, .help = "Let the kernel encrypt what TLS listeners send",
+     .text =
+         "Players by TLS 1.3 are then sent the same memory as others, after the first 64 KiB of a connection. "
+         "auto: if the kernel can also change keys, as Linux does since 6.14. always: also without that; a connection "
+         "then ends after 16,777,216 records, or when its client requests a new key, which media players do not. "
+         "What the kernel can do is tried on a loopback connection and logged; without it, and with TLS 1.2, "
+         "OpenSSL encrypts. The module must have been loaded by root: modprobe tls."},
     {"tls-handshakes", SETTING_COUNT, FIELD(tls.handshakes), .group = GROUP_TLS, RANGE(1, 1000000), .preset = "1000",
      .value = "N", .effect = SETTING_LATER, .help = "Limit the TLS handshakes at a time",
      .text = "Further connections are closed. A handshake that takes longer than 10 s ends."},

@@ -21,6 +21,7 @@ struct tls_options {
     size_t certificate_count;
     char *client_ca;                 /* a file's name, or NULL: no client certificates */
     int min_version;                 /* sluice_tls_version */
+    int kernel;                      /* sluice_tls_kernel */
     uint64_t handshakes;             /* at a time, of all listeners together */
     uint64_t handshakes_per_address; /* at a time; 0: no limit of its own */
 };

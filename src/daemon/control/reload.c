@@ -15,6 +15,7 @@
 #include "daemon/tls/tls_client.h"
 #include "daemon/tls/tls_contexts.h"
 #include "daemon/tls/tls_expiry.h"
+#include "daemon/tls/tls_kernel.h"
 
 /* The server's answer, and its receiver, which may have stopped waiting. */
 struct worker_answer {
@@ -140,6 +141,7 @@ static void on_wake(void *user) {
         options_unref(reload->options);
         reload->options = options_ref(reload->next);
         tls_expiry_log(reload->next_tls, reload->tls);
+        tls_kernel_log(reload->next_tls, reload->tls);
         sluice_tls_context_unref(reload->tls);
         reload->tls = reload->next_tls;
         reload->next_tls = NULL;

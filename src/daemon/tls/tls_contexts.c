@@ -61,6 +61,7 @@ static bool make(const struct tls_options *tls, sluice_tls_context *previous, st
         .alpn = alpn,
         .min_version = (sluice_tls_version)tls->min_version,
         .ticket_source = previous,
+        .kernel = (sluice_tls_kernel)tls->kernel,
         .handshake_limit = tls->client_ca ? 0 : HANDSHAKE_MOST,
     };
     int error = sluice_tls_context_new(&options, ret_context);

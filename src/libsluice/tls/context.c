@@ -9,6 +9,7 @@
 #include "abi/sized.h"
 #include "tls/bio.h"
 #include "tls/certificate.h"
+#include "tls/kernel_probe.h"
 #include "tls/stage.h"
 #include "tls/verify.h"
 
@@ -158,9 +159,21 @@ static int check_options(const sluice_tls_context_options *options) {
         (options->queue_limit > 0 && options->queue_limit < SLUICE_TLS_QUEUE_MIN))
         return -EINVAL;
     if (options->pin_count > SLUICE_TLS_PINS_MAX || (options->pin_count > 0 && !options->pins) ||
-        (options->ca_path && options->ca))
+        (options->ca_path && options->ca) || options->kernel > SLUICE_TLS_KERNEL_ANY)
         return -EINVAL;
     return 0;
+}
+
+/* Whether connections are to have their records encrypted by the kernel. */
+static void set_kernel(sluice_tls_context *context, sluice_tls_kernel wanted) {
+    if (wanted == SLUICE_TLS_KERNEL_OFF)
+        return;
+    tls_kernel_probe(&context->kernel);
+    context->has_probed = true;
+    context->kernel.is_used = context->kernel.sends &&
+                              (context->kernel.changes_keys || wanted == SLUICE_TLS_KERNEL_ANY);
+    if (context->kernel.is_used)
+        SSL_CTX_set_keylog_callback(context->ssl, tls_kernel_note);
 }
 
 static int fill(sluice_tls_context *context, const sluice_tls_context_options *options) {
@@ -184,6 +197,7 @@ static int fill(sluice_tls_context *context, const sluice_tls_context_options *o
         error = set_tickets(context, options);
     if (error)
         return error;
+    set_kernel(context, options->kernel);
     if (context->role == SLUICE_TLS_SERVER) {
         SSL_CTX_set_tlsext_servername_callback(context->ssl, tls_certificate_name);
         SSL_CTX_set_tlsext_servername_arg(context->ssl, context);
@@ -214,6 +228,10 @@ int sluice_tls_context_new(const sluice_tls_context_options *user, sluice_tls_co
     }
     *ret_context = context;
     return 0;
+}
+
+int sluice_tls_context_get_kernel(const sluice_tls_context *context, sluice_tls_kernel_info *ret_info) {
+    return context->has_probed ? SIZED_WRITE(ret_info, &context->kernel) : -ENOENT;
 }
 
 int sluice_tls_context_rotate_tickets(sluice_tls_context *context) {

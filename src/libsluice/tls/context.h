@@ -35,7 +35,9 @@ struct sluice_tls_context {
     uint8_t rules[SLUICE_TLS_HASH]; /* for peers; a session is resumed under the same ones */
     size_t queue_limit, handshake_limit;
     uint32_t rekey_records;
-    SSL_CTX *ssl; /* every SSL is made of this one */
+    sluice_tls_kernel_info kernel;
+    bool has_probed; /* kernel is filled in */
+    SSL_CTX *ssl;    /* every SSL is made of this one */
     BIO_METHOD *method;
     tls_tickets *tickets;   /* servers with tickets */
     tls_sessions *sessions; /* clients that resume */

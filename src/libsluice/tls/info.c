@@ -87,6 +87,7 @@ int sluice_tls_get_info(const sluice_tls *tls, sluice_tls_info *ret_info) {
         .peer_verified = tls->peer_subject && tls->context->verify != SLUICE_TLS_VERIFY_NONE &&
                          SSL_get_verify_result(tls->ssl) == X509_V_OK,
     };
+    info.kernel_sends = tls->kernel.state == TLS_KERNEL_SENDS;
     memcpy(info.peer_hash, tls->peer_hash, sizeof info.peer_hash);
     return sized_write(ret_info, &info, sizeof info, sizeof info);
 }

@@ -127,6 +127,10 @@ static int advance(sluice_tls *tls) {
         result = 0;
     if (result == 0 && tls->state == SLUICE_TLS_OPEN)
         result = decrypt(tls);
+    if (result == 0 && tls->kernel.state == TLS_KERNEL_SENDS)
+        result = tls_send_answer(tls);
+    if (result == 0 && tls->kernel.expired)
+        return tls_kernel_expire(tls, "a new key is due, and the kernel cannot change it");
     if (result == 0 && tls->finishing)
         result = tls_send_finish(tls);
     return result < 0 ? result : 0;

@@ -63,6 +63,9 @@ static int end_message(sluice_tls *tls) {
 int tls_send_rekey(sluice_tls *tls) {
     if (tls->requested || tls->closed)
         return 0;
+    /* The peer's new key would be one of both sides, which the kernel cannot change. */
+    if (tls->kernel.state == TLS_KERNEL_SENDS && !tls->context->kernel.changes_keys)
+        return 0;
     if (!has_blocks(tls, 0)) {
         tls->starved = true;
         return 0;
@@ -75,6 +78,17 @@ int tls_send_rekey(sluice_tls *tls) {
         return fail(tls, -1);
     tls->requested = true;
     result = end_message(tls);
+    return result < 0 ? result : 0;
+}
+
+int tls_send_answer(sluice_tls *tls) {
+    int type = SSL_get_key_update_type(tls->ssl);
+    if (type == SSL_KEY_UPDATE_NONE || SSL_in_init(tls->ssl))
+        return 0;
+    ERR_clear_error();
+    if (SSL_key_update(tls->ssl, type) != 1)
+        return fail(tls, -1);
+    int result = end_message(tls);
     return result < 0 ? result : 0;
 }
 
@@ -96,17 +110,22 @@ static int write_record(sluice_tls *tls, const void *bytes, size_t n) {
     return 0;
 }
 
-static void advance(source *from, size_t n) {
+/* Behind the first @n bytes of what is left of the current piece, which may be all and none. */
+static void advance_piece(source *from, size_t n) {
     from->left -= n;
+    from->done += n;
+    if (from->done == from->pieces[from->at].iov_len) {
+        from->at++;
+        from->done = 0;
+    }
+}
+
+static void advance(source *from, size_t n) {
     while (n > 0) {
         size_t here = from->pieces[from->at].iov_len - from->done;
         size_t part = n < here ? n : here;
-        from->done += part;
+        advance_piece(from, part);
         n -= part;
-        if (part == here) {
-            from->at++;
-            from->done = 0;
-        }
     }
 }
 
@@ -128,11 +147,42 @@ static const void *contiguous(sluice_tls *tls, const source *from, size_t n, uin
     return together;
 }
 
+/* To the end of the queue, in the clear: the kernel encrypts it. */
+static int queue_plain(sluice_tls *tls, source *from, size_t n) {
+    struct iovec room[TLS_PIECES];
+    size_t done = 0;
+    int error = tls_kernel_check_key(tls);
+    if (error)
+        return error;
+    int count = sluice_chain_reserve(tls->sealed, n, room, TLS_PIECES);
+    for (int i = 0; i < count && done < n; i++) {
+        size_t left = n - done < room[i].iov_len ? n - done : room[i].iov_len;
+        for (uint8_t *to = room[i].iov_base; left > 0;) {
+            const struct iovec *piece = &from->pieces[from->at];
+            size_t here = piece->iov_len - from->done, part = left < here ? left : here;
+            if (part > 0)
+                memcpy(to, (const uint8_t *)piece->iov_base + from->done, part);
+            advance_piece(from, part);
+            to += part;
+            left -= part;
+            done += part;
+        }
+    }
+    if (done == 0)
+        return -ENOBUFS;
+    if (sluice_chain_commit(tls->sealed, done) < 0)
+        return tls_fail(tls, -ENOMEM, SLUICE_TLS_DETAIL_MEMORY, "no memory");
+    tls->stats.kernel_copied += done;
+    return 0;
+}
+
 static int send_record(sluice_tls *tls, source *from) {
     uint8_t together[SLUICE_TLS_RECORD];
     size_t n = from->left < SLUICE_TLS_RECORD ? from->left : SLUICE_TLS_RECORD;
     if (sluice_tls_queued(tls) + n + TLS_OVERHEAD > tls->context->queue_limit)
         return -EAGAIN;
+    if (tls->kernel.state == TLS_KERNEL_SENDS)
+        return queue_plain(tls, from, n);
     int error = write_record(tls, contiguous(tls, from, n, together), n);
     if (!error)
         advance(from, n);
@@ -154,6 +204,8 @@ int sluice_tls_send(sluice_tls *tls, const struct iovec *pieces, size_t count, s
         from.left += pieces[i].iov_len;
     size_t total = from.left;
     int error = check_open(tls);
+    if (!error)
+        tls_kernel_start(tls);
     while (!error && from.left > 0)
         error = send_record(tls, &from);
     tls_stage_wake(tls);
@@ -164,11 +216,41 @@ int sluice_tls_send(sluice_tls *tls, const struct iovec *pieces, size_t count, s
     return error;
 }
 
+/* The slice itself is queued for the kernel, as far as there is room. */
+static int queue_slice(sluice_tls *tls, const sluice_slice *slice, size_t offset, size_t *ret_done) {
+    size_t room = sluice_tls_room(tls), n = sluice_slice_length(slice) - offset;
+    sluice_slice part = {0};
+    int error = tls_kernel_check_key(tls);
+    if (!error)
+        error = tls_stage_queue(tls); /* what is before it */
+    if (!error && room == 0)
+        error = -EAGAIN;
+    if (!error)
+        error = sluice_slice_sub(slice, offset, n < room ? n : room, &part);
+    size_t done = sluice_slice_length(&part);
+    if (!error)
+        error = sluice_writer_slice(tls->writer, &part);
+    sluice_slice_release(&part);
+    if (error == -ENOMEM)
+        tls_stage_retry(tls);
+    if (error)
+        return error == -ENOMEM ? -ENOBUFS : error;
+    tls_stage_wake(tls);
+    *ret_done = done;
+    return done < n ? -EAGAIN : 0;
+}
+
 int sluice_tls_send_slice(sluice_tls *tls, const sluice_slice *slice, size_t offset, size_t *ret_done) {
     enum { PIECES = 64 };
     struct iovec pieces[PIECES];
     size_t total = 0;
     int error = check_open(tls);
+    if (!error && offset < sluice_slice_length(slice) && tls_kernel_start(tls)) {
+        error = queue_slice(tls, slice, offset, &total);
+        if (ret_done)
+            *ret_done = total;
+        return error;
+    }
     while (!error && offset + total < sluice_slice_length(slice)) {
         size_t count = sluice_slice_iov(slice, offset + total, pieces, PIECES), done;
         error = sluice_tls_send(tls, pieces, count < PIECES ? count : PIECES, &done);
@@ -187,6 +269,12 @@ size_t sluice_tls_room(const sluice_tls *tls) {
 int tls_send_finish(sluice_tls *tls) {
     if (tls->closed)
         return 0;
+    if (tls->kernel.state == TLS_KERNEL_SENDS) {
+        tls_kernel_close(tls);
+        tls->closed = true;
+        tls_stage_wake(tls);
+        return 0;
+    }
     if (!has_blocks(tls, 0)) {
         tls->starved = true;
         tls_stage_retry(tls);

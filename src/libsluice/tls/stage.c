@@ -33,7 +33,8 @@ int tls_stage_queue(sluice_tls *tls) {
 }
 
 void tls_stage_wake(sluice_tls *tls) {
-    if (tls->conn && (sluice_chain_length(tls->sealed) > 0 || sluice_slice_length(&tls->unqueued) > 0))
+    if (tls->conn &&
+        (sluice_chain_length(tls->sealed) > 0 || sluice_slice_length(&tls->unqueued) > 0 || tls_kernel_due(tls) > 0))
         sluice_conn_want_send(tls->conn);
 }
 
@@ -58,7 +59,10 @@ static bool is_overlong(const uint8_t header[RECORD_HEADER]) {
 static void watch(int is_out, int version, int type, const void *bytes, size_t n, SSL *ssl, void *user) {
     sluice_tls *tls = user;
     (void)version, (void)ssl;
-    if (type == SSL3_RT_HEADER && is_out) {
+    if (is_out && tls->kernel.state == TLS_KERNEL_SENDS) {
+        tls_kernel_message(tls, type, bytes, n);
+    } else if (type == SSL3_RT_HEADER && is_out) {
+        tls->kernel.sealed++;
         tls->stats.records_out++;
         tls->key_records_out++;
     } else if (type == SSL3_RT_HEADER) {
@@ -71,6 +75,7 @@ static void watch(int is_out, int version, int type, const void *bytes, size_t n
         if (is_out) {
             tls->stats.key_updates_out++;
             tls->key_records_out = 0;
+            tls_kernel_updated(tls);
             return;
         }
         tls->stats.key_updates_in++;
@@ -210,6 +215,7 @@ void sluice_tls_free(sluice_tls *tls) {
     sluice_chain_free(tls->plain);
     sluice_chain_free(tls->sealed);
     sluice_slice_release(&tls->unqueued);
+    tls_secret_cleanse(&tls->kernel.secret);
     sluice_tls_context_unref(tls->context);
     free(tls->peer_name);
     free(tls->peer_subject);
@@ -247,7 +253,15 @@ sluice_chain *sluice_tls_chain(sluice_tls *tls) {
 
 size_t sluice_tls_queued(const sluice_tls *tls) {
     return sluice_chain_length(tls->sealed) + sluice_slice_length(&tls->unqueued) +
-           (tls->writer ? sluice_writer_queued(tls->writer) : 0);
+           (tls->writer ? sluice_writer_queued(tls->writer) : 0) + tls_kernel_due(tls);
+}
+
+/* Behind close_notify. */
+static void shut(sluice_tls *tls) {
+    if (!tls->closed || tls->shut || sluice_tls_queued(tls) > 0)
+        return;
+    tls->shut = true;
+    sluice_conn_finish(tls->conn);
 }
 
 size_t sluice_tls_gather(sluice_tls *tls, struct iovec *iov, size_t max) {
@@ -256,17 +270,29 @@ size_t sluice_tls_gather(sluice_tls *tls, struct iovec *iov, size_t max) {
     int error = tls_stage_queue(tls);
     if (error == -ENOMEM) /* -EAGAIN: on_sent comes */
         tls_stage_retry(tls);
+    tls->kernel.passing = false;
+    tls_kernel_flush(tls);
+    shut(tls);
     return sluice_writer_gather(tls->writer, iov, max);
 }
 
 void sluice_tls_sent(sluice_tls *tls, size_t bytes) {
     if (!tls->writer)
         return;
-    sluice_writer_sent(tls->writer, bytes);
-    if (tls->closed && !tls->shut && sluice_tls_queued(tls) == 0) {
-        tls->shut = true;
-        sluice_conn_finish(tls->conn);
-    }
+    tls_kernel_sent(tls, bytes);
+    if (!tls->kernel.passing)
+        sluice_writer_sent(tls->writer, bytes);
+    tls->kernel.passing = false;
+    shut(tls);
+}
+
+int tls_stage_flush(sluice_tls *tls) {
+    size_t before = sluice_writer_queued(tls->writer);
+    int error = sluice_writer_flush(tls->writer);
+    tls_kernel_sent(tls, before - sluice_writer_queued(tls->writer));
+    if (!error)
+        tls_kernel_flush(tls);
+    return error;
 }
 
 int sluice_tls_flush(sluice_tls *tls) {
@@ -274,7 +300,7 @@ int sluice_tls_flush(sluice_tls *tls) {
         return -EPIPE;
     if (tls_stage_queue(tls) == -ENOMEM)
         tls_stage_retry(tls);
-    return sluice_writer_flush(tls->writer);
+    return tls_stage_flush(tls);
 }
 
 sluice_tls_state sluice_tls_get_state(const sluice_tls *tls) {
@@ -294,5 +320,7 @@ int sluice_tls_alert(const sluice_tls *tls) {
 }
 
 int sluice_tls_get_stats(const sluice_tls *tls, sluice_tls_stats *ret_stats) {
-    return sized_write(ret_stats, &tls->stats, sizeof tls->stats, sizeof tls->stats);
+    sluice_tls_stats stats = tls->stats;
+    stats.records_out += tls_kernel_records(tls);
+    return SIZED_WRITE(ret_stats, &stats);
 }

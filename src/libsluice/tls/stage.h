@@ -13,6 +13,7 @@
 #include <sluice/writer.h>
 
 #include "tls/context.h"
+#include "tls/kernel_send.h"
 
 enum {
     TLS_TURN_RECORDS = 64,      /* that one call of sluice_tls_receive() reads */
@@ -55,6 +56,7 @@ struct sluice_tls {
     /* Of the current keys: */
     uint64_t key_records_in, key_records_out;
     uint64_t data_records; /* received */
+    struct tls_kernel_part kernel;
     size_t handshake_bytes;
     sluice_tls_stats stats;
     const char *alpn;                   /* the context's */
@@ -68,6 +70,8 @@ const sluice_tls_context *tls_stage_context(const sluice_tls *tls);
 
 /* stage.c: hands what was encrypted to the writer. 0; -ENOMEM: later, by the timer */
 int tls_stage_queue(sluice_tls *tls);
+/* Sends at once what the socket takes. 0, or as of sluice_writer_flush() */
+int tls_stage_flush(sluice_tls *tls);
 /* Has the loop send what was encrypted. */
 void tls_stage_wake(sluice_tls *tls);
 /* Looks again for blocks after a while. */
@@ -85,6 +89,9 @@ int tls_fail_ssl(sluice_tls *tls, int ssl_error);
 int tls_send_finish(sluice_tls *tls);
 /* A new key, where one is due or asked for. 0, or an error */
 int tls_send_rekey(sluice_tls *tls);
+/* The new key that the peer has requested: OpenSSL waits with it for data, of which it sees none
+ * where the kernel encrypts. 0, or an error */
+int tls_send_answer(sluice_tls *tls);
 
 /* info.c: keeps what is known of the peer. 0, -ENOMEM, -EPROTO (the server chose no protocol of
  * ours) */
