@@ -10,8 +10,8 @@
  * on_gather is called again once the kernel has taken all encrypted bytes, and at most
  * TLS_LINK_BATCH bytes are encrypted at a time, so a peer that does not read holds no more than
  * that. Where the kernel encrypts (sluice_tls_may_pass()), the user's pieces are sent as they are,
- * and on_sent means that the kernel has taken them. Closing the connection earlier loses them. After tls_link_finish(), on_sent with 0 bytes
- * reports that the kernel has taken all.
+ * and on_sent means that the kernel has taken them. Closing the connection earlier loses them.
+ * After tls_link_finish(), on_sent with 0 bytes reports that the kernel has taken all.
  *
  * The user's on_end: 0: the peer has sent close_notify; -ECONNRESET: its stream has ended without;
  * -EPROTO and so on: as of sluice_tls_receive(), and tls_link_reason() has words.
