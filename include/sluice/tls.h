@@ -513,7 +513,10 @@ typedef struct sluice_tls_stats {
     uint64_t kernel_copied;   /**< Bytes copied to blocks for the kernel: sluice_tls_send() does. */
 } sluice_tls_stats;
 
-/** Reads the counters. @return 0, -EINVAL (ret_stats->size is not set; nothing is written) */
+/**
+ * Reads the counters. Of a connection that is closing, records_out may lack the kernel's last ones.
+ * @return 0, -EINVAL (ret_stats->size is not set; nothing is written)
+ */
 SLUICE_API int sluice_tls_get_stats(const sluice_tls *tls, sluice_tls_stats *ret_stats);
 
 /**

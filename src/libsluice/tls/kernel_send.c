@@ -224,7 +224,9 @@ uint64_t tls_kernel_records(const sluice_tls *tls) {
     uint64_t sequence;
     if (part->state != TLS_KERNEL_SENDS)
         return 0;
-    if (!tls->conn || tls_kernel_sequence(sluice_conn_fd(tls->conn), part->cipher, &sequence) < 0)
+    /* The descriptor of a connection that closes may be another one's. */
+    if (!tls->conn || sluice_conn_is_closing(tls->conn) ||
+        tls_kernel_sequence(sluice_conn_fd(tls->conn), part->cipher, &sequence) < 0)
         return part->records;
     return part->records + (sequence - part->sequence);
 }

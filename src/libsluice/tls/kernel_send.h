@@ -77,7 +77,7 @@ size_t tls_kernel_due(const sluice_tls *tls);
 /* Fails with close_notify for the peer. The error */
 int tls_kernel_expire(sluice_tls *tls, const char *reason);
 
-/* The kernel's records so far. */
+/* The kernel's records so far; of a connection that closes, those that were last asked for. */
 uint64_t tls_kernel_records(const sluice_tls *tls);
 
 #endif
