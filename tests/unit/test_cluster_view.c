@@ -41,8 +41,13 @@ static void take_change(void *user, const char *stream, enum cluster_change chan
     rig->moved = *location;
 }
 
-static void take_event(void *user, const struct cluster_event *event) {
+static bool take_event(void *user, const struct cluster_event *event) {
     (void)user, (void)event;
+    return true;
+}
+
+static void take_bans_step(void *user, enum cluster_bans_step step) {
+    (void)user, (void)step;
 }
 
 static void take_state(void *user, enum cluster_node_state state) {
@@ -50,7 +55,8 @@ static void take_state(void *user, enum cluster_node_state state) {
 }
 
 static void open_rig(struct rig *rig) {
-    static const struct cluster_node_calls calls = {take_command, take_answer, take_change, take_event, take_state};
+    static const struct cluster_node_calls calls = {take_command, take_answer,    take_change,
+                                                    take_event,   take_bans_step, take_state};
     const struct cluster_node_options options = {.name = "a", .address = "127.0.0.1:1", .most_streams = MANY};
     *rig = (struct rig){.now = 10000};
     assert_int_equal(cluster_node_new(&options, &calls, rig, &rig->node), 0);
