@@ -280,6 +280,15 @@ SLUICE_API uint64_t sluice_loop_now(const sluice_loop *loop);
  */
 SLUICE_API void sluice_loop_on_shortage(sluice_loop *loop, uint32_t blocks, sluice_loop_fn *call, void *user);
 
+/**
+ * Changes the batching window (sluice_loop_options.batch_us), from the next wait on. Only a loop
+ * that was made with a window has one to change. On the loop's thread.
+ *
+ * @param batch_us microseconds, 1 to 100,000; 0 for a loop without a window, which stays so
+ * @return 0, or -EINVAL: out of range, or a window where there is none, or none where there is one
+ */
+SLUICE_API int sluice_loop_set_batch(sluice_loop *loop, uint32_t batch_us);
+
 /** Stores a pointer for sluice_loop_user(). Initially NULL. */
 SLUICE_API void sluice_loop_set_user(sluice_loop *loop, void *user);
 

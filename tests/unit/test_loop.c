@@ -68,6 +68,22 @@ static void options_are_checked(void **state) {
     pool_close(pool);
 }
 
+/* A window has another length, and a loop without one gets none. */
+static void window_is_changed_where_there_is_one(void **state) {
+    (void)state;
+    loop_rig rig;
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 2000}, GUARD);
+    assert_int_equal(sluice_loop_set_batch(rig.loop, 100001), -EINVAL);
+    assert_int_equal(sluice_loop_set_batch(rig.loop, 0), -EINVAL);
+    assert_int_equal(sluice_loop_set_batch(rig.loop, 100000), 0);
+    assert_int_equal(sluice_loop_set_batch(rig.loop, 1), 0);
+    loop_rig_close(&rig);
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    assert_int_equal(sluice_loop_set_batch(rig.loop, 2000), -EINVAL);
+    assert_int_equal(sluice_loop_set_batch(rig.loop, 0), 0);
+    loop_rig_close(&rig);
+}
+
 static void a_pool_serves_one_loop_at_a_time(void **state) {
     (void)state;
     loop_rig rig;
@@ -816,6 +832,7 @@ static void the_end_closes_what_is_open(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(window_is_changed_where_there_is_one),
         cmocka_unit_test(a_pool_serves_one_loop_at_a_time),
         cmocka_unit_test(stats_name_the_backend_and_count_turns),
         cmocka_unit_test(a_turn_without_wait_returns),

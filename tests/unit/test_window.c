@@ -116,6 +116,9 @@ static void sleep_until(uint64_t time) {
     slept++;
 }
 
+/* The window's length after the first turn; 0: it stays as it is. */
+static uint32_t change_to;
+
 /* A loop, for all that comes. How often it has slept. */
 static uint64_t sleeps_of(uint32_t length, bool minimum, cost each) {
     batch_window window;
@@ -139,6 +142,8 @@ static uint64_t sleeps_of(uint32_t length, bool minimum, cost each) {
             next++;
         now += each.turn + (uint64_t)events * each.event;
         window_judge(&window, kind, !ready || kind != WINDOW_NONE, events);
+        if (change_to > 0)
+            window_set_length(&window, change_to);
     }
     return slept;
 }
@@ -228,6 +233,22 @@ static void full_core_gets_windows(void **state) {
     }
 }
 
+/* What another loop with a window sends: each turn's worth at once. A window of the same length is
+ * empty nearly always; a longer one that replaces it gathers the turns of more than two. */
+static void longer_window_gathers_turns_of_another_loop(void **state) {
+    (void)state;
+    uint64_t same, longer;
+    ticks(15, WINDOW + 100, 15, 0);
+    same = sleeps_of(WINDOW, true, costs[1]);
+    change_to = WINDOW * 5 / 2;
+    longer = sleeps_of(WINDOW, true, costs[1]);
+    change_to = 0;
+    print_message("turns of another loop: %llu sleeps, %llu with a longer window\n", (unsigned long long)same,
+                  (unsigned long long)longer);
+    assert_true(longer * 2 < same);
+    assert_true(longer <= SECONDS * SECOND / (WINDOW * 5 / 2) + FEW);
+}
+
 static void without_a_length_there_is_none(void **state) {
     (void)state;
     independent(20, 10000);
@@ -242,9 +263,13 @@ static int free_arrivals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ticks_cost_nothing),     cmocka_unit_test(independent_streams_are_gathered),
-        cmocka_unit_test(changes_are_noticed),    cmocka_unit_test(events_far_apart_have_no_delay),
-        cmocka_unit_test(full_core_gets_windows), cmocka_unit_test(without_a_length_there_is_none),
+        cmocka_unit_test(ticks_cost_nothing),
+        cmocka_unit_test(independent_streams_are_gathered),
+        cmocka_unit_test(changes_are_noticed),
+        cmocka_unit_test(events_far_apart_have_no_delay),
+        cmocka_unit_test(full_core_gets_windows),
+        cmocka_unit_test(longer_window_gathers_turns_of_another_loop),
+        cmocka_unit_test(without_a_length_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, free_arrivals);
 }

@@ -203,6 +203,8 @@ struct sluice_io {
 
 typedef struct sluice_backend sluice_backend;
 
+enum { BACKEND_BATCH_MOST = 100000 }; /* microseconds, of a batching window */
+
 typedef struct backend_options {
     uint32_t batch_us;
     uint32_t stock_bytes;
@@ -287,6 +289,10 @@ struct backend_operations {
 
     /* Ends everything; idle() follows from a later turn(), even when nothing was under way. */
     void (*cancel)(sluice_backend *backend, sluice_io *io);
+
+    /* Another batching window, microseconds, from the next turn on: in place of one, and not of
+     * none. */
+    void (*set_window)(sluice_backend *backend, uint32_t us);
 
     /* Submits, waits up to @timeout_us (negative: without limit), calls up. 0 or -errno. */
     int (*turn)(sluice_backend *backend, int64_t timeout_us);

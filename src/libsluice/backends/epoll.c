@@ -30,7 +30,6 @@
 #include "backends/target.h"
 
 enum {
-    MAX_BATCH_US = 100000,
     ACCEPTS = 64,             /* of one readiness */
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
 };
@@ -80,7 +79,7 @@ static void discard(epoll *e) {
 }
 
 static int create(sluice_pool *pool, const backend_options *options, sluice_backend **ret_backend) {
-    if (options->batch_us > MAX_BATCH_US)
+    if (options->batch_us > BACKEND_BATCH_MOST)
         return -EINVAL;
     epoll *e = calloc(1, sizeof *e);
     if (!e)
@@ -374,6 +373,10 @@ static enum window_wait plan_window(const epoll *e, int64_t timeout_us) {
     return may ? window_plan(&e->window, false) : WINDOW_NONE;
 }
 
+static void set_window(sluice_backend *backend, uint32_t us) {
+    window_set_length(&of(backend)->window, us);
+}
+
 static int64_t may_wait(const sluice_backend *backend) {
     const epoll *e = (const epoll *)backend;
     if (e->tell_first || e->cancelled.first)
@@ -460,6 +463,7 @@ const struct backend_operations epoll_backend = {
     .read = start_read,
     .call = start_call,
     .cancel = cancel,
+    .set_window = set_window,
     .turn = turn,
     .may_wait = may_wait,
     .wake = wake,

@@ -15,7 +15,6 @@
 #include "backends/aim.h"
 
 enum {
-    MAX_BATCH_US = 100000,
     BATCH_COMPLETIONS = 1024, /* so many end a batching window early */
     MANY_SENDS = 16,          /* are worth a system call of their own, before a window */
     /* receives that bring less, and more than one of them for each connection, are a dribble */
@@ -176,7 +175,7 @@ static void discard(uring *u) {
 }
 
 static int create(sluice_pool *pool, const backend_options *options, sluice_backend **ret_backend) {
-    if (options->batch_us > MAX_BATCH_US)
+    if (options->batch_us > BACKEND_BATCH_MOST)
         return -EINVAL;
     uring *u = calloc(1, sizeof *u);
     if (!u)
@@ -519,6 +518,10 @@ static uint32_t collect(uring *u) {
     return count;
 }
 
+static void set_window(sluice_backend *backend, uint32_t us) {
+    window_set_length(&of(backend)->window, us);
+}
+
 static int64_t may_wait(const sluice_backend *backend) {
     const uring *u = (const uring *)backend;
     /* What starved has waited for a window already, and would wait for one more whenever the ring
@@ -732,6 +735,7 @@ const struct backend_operations uring_backend = {
     .read = start_read,
     .call = start_call,
     .cancel = cancel,
+    .set_window = set_window,
     .turn = turn,
     .may_wait = may_wait,
     .wake = wake,

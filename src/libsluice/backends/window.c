@@ -83,6 +83,10 @@ void window_init(batch_window *window, uint32_t length, bool minimum) {
     *window = (batch_window){.length = length, .state = minimum ? WINDOW_DRAINING : WINDOW_WATCHING};
 }
 
+void window_set_length(batch_window *window, uint32_t length) {
+    window->length = length;
+}
+
 enum window_wait window_plan(const batch_window *window, bool ready) {
     if (window->length == 0 || !window->busy)
         return WINDOW_NONE;

@@ -59,6 +59,10 @@ typedef struct batch_window {
 /* @minimum: the backend has WINDOW_LEAST. */
 void window_init(batch_window *window, uint32_t length, bool minimum);
 
+/* Another length, from the next wait on: not 0 for 0, or 0 for another. What is known about the
+ * arrivals stays. */
+void window_set_length(batch_window *window, uint32_t length);
+
 /*
  * How to wait next. @ready: something is there already, so that a wait would not sleep. Without
  * WINDOW_LEAST, that is not asked for.

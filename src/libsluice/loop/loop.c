@@ -59,6 +59,7 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
     loop->pool = pool;
     loop->backend->largest = conns_largest;
     loop->backend->user = loop;
+    loop->batch_us = settings.batch_us;
     loop->low_water = settings.batch_us == 0 && !o.no_low_water;
     loop->posted_end = &loop->posted;
     loop_list_init(&loop->connectors.open);
@@ -75,6 +76,14 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
     loop_list_init(&loop->works.ready);
     loop->now = loop_clock();
     *ret_loop = loop;
+    return 0;
+}
+
+int sluice_loop_set_batch(sluice_loop *loop, uint32_t batch_us) {
+    if (batch_us > BACKEND_BATCH_MOST || (batch_us > 0) != (loop->batch_us > 0))
+        return -EINVAL;
+    loop->batch_us = batch_us;
+    loop->backend->operations->set_window(loop->backend, batch_us);
     return 0;
 }
 

@@ -33,7 +33,8 @@ struct sluice_loop {
     void *user;
     uint64_t now; /* milliseconds, monotonic */
     atomic_bool stopping;
-    bool low_water; /* connections may have the kernel hold back what is less than they need */
+    uint32_t batch_us; /* the batching window; 0: none, and there never is one */
+    bool low_water;    /* connections may have the kernel hold back what is less than they need */
 
     timer_heap timers;
     conn_list ready;   /* to be told of data or an end */
