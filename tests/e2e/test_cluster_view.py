@@ -137,6 +137,28 @@ class ViewTest(unittest.TestCase):
         self.assertGreaterEqual(values["sluice_cluster_engine_failures_total",], 1)
         wait_until(lambda: located(b, NAME)[1].get("confirmed"), "the location to be confirmed")
 
+    def test_batch_window(self):
+        """Of a worker that fetches half of its streams or more it is longer, until it does not any more."""
+        def window(node):
+            found = [line.split(" ")[1] for line in node.admin("GET", "/metrics")[2].decode().splitlines()
+                     if line.startswith("sluice_worker_batch_window_seconds{")]
+            return [float(value) for value in found]
+        nodes, a, b = self.start("ab", "--workers", "1", "--linger", "0")
+        self.publish(a)
+        self.assertEqual(window(b), [0.002])
+        player = self.play(b)
+        wait_until(lambda: window(b) == [0.005], "a longer window")
+        self.assertEqual(window(a), [0.002])
+        for i in range(2):
+            self.publish(b, "live/own-%d" % i, i + 2)
+        wait_until(lambda: window(b) == [0.002], "the usual window beside two streams of its own")
+        self.play(b, "live/own-0", 2)
+        player.close()
+        nodes.add("c", "--cluster-batch", "100")
+        c = nodes.nodes[-1]
+        self.play(c)
+        wait_until(lambda: window(c) == [0.1], "a window by --cluster-batch")
+
     def test_metrics(self):
         _, a, b = self.start("ab", "--same-name", "take-over")
         self.publish(a)

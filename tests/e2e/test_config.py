@@ -50,6 +50,7 @@ VALUES = {
     "cluster-secret-file": ('"SECRET"', ["SECRET"], None),
     "cluster-down": ('"refuse"', ["refuse"], None),
     "linger": ("2.5", ["2.5"], None),
+    "cluster-batch": ("0.5", ["0.5"], None),
     "cluster-parent": ('["a", "b,c"]', ["a,b", "c"], '["a", "b", "c"]'),
     "allow-remote": ("true", [], None),
     "proxy-from": ('["10.0.0.2", "fd00::/64"]', ["10.0.0.2,fd00::/64"], None),

@@ -162,7 +162,7 @@ static const struct metric worker_metrics[] = {
 static void write_merging(FILE *out, const struct admin_view *view) {
     static const struct {
         const char *name, *type, *help;
-        enum { WINDOW, LOAD, FRAMES, DELAY } what;
+        enum { WINDOW, LOAD, FRAMES, DELAY, BATCH } what;
     } metrics[] = {
         {"sluice_worker_merge_window_seconds", "gauge", "Automatic merge window of a worker now.", WINDOW},
         {"sluice_worker_load_ratio", "gauge",
@@ -170,6 +170,7 @@ static void write_merging(FILE *out, const struct admin_view *view) {
         {"sluice_worker_merged_frames_total", "counter", "Frames that waited for a merge window, for each player.",
          FRAMES},
         {"sluice_worker_merge_delay_seconds_total", "counter", "Time that these frames waited, together.", DELAY},
+        {"sluice_worker_batch_window_seconds", "gauge", "Batching window of a worker's loop now.", BATCH},
     };
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
         metric_head(out, metrics[i].name, metrics[i].type, metrics[i].help);
@@ -181,6 +182,7 @@ static void write_merging(FILE *out, const struct admin_view *view) {
             double value = metrics[i].what == WINDOW   ? merging->automatic.window_ms / 1000.0
                            : metrics[i].what == LOAD   ? merging->automatic.load
                            : metrics[i].what == FRAMES ? (double)merging->waited
+                           : metrics[i].what == BATCH  ? snapshot->batch_us / 1e6
                                                        : (double)merging->waited_ms / 1000;
             fprintf(out, "%s{worker=\"%zu\"} %.15g\n", metrics[i].name, at, value);
         }

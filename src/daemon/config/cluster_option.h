@@ -69,6 +69,7 @@ struct cluster_options {
     char secret[CLUSTER_OPTION_SECRET_MOST + 1];
     int down; /* enum cluster_down */
     uint64_t linger_ms;
+    uint64_t batch_us; /* of workers that fetch most of their streams */
     char parents[CLUSTER_OPTION_PARENTS][NODE_NAME + 1];
     size_t parent_count;
 };

@@ -266,6 +266,12 @@ static const struct setting settings[] = {
              "node did not have before are rejected with 503."},
     {"linger", SETTING_SECONDS, FIELD(cluster.linger_ms), .group = GROUP_CLUSTER, RANGE(0, 3600), .preset = "10",
      .value = "SECONDS", .help = "Keep the pull of a stream without players for this long"},
+    {"cluster-batch", SETTING_MILLISECONDS, FIELD(cluster.batch_us), .group = GROUP_CLUSTER, RANGE(0, 100),
+     .preset = "5", .value = "MS", .help = "Set the batching window of workers that fetch most streams",
+     .text = "Takes the place of --batch in a worker while half of its live streams or more come from other nodes, if "
+             "it is longer. What comes from a node comes as that node's loop sends it: in a window of the same length, "
+             "an edge would be woken up for each piece. It adds as much to the delay of a frame at most. With "
+             "`--batch 0` there is no window."},
     {"cluster-parent", SETTING_CLUSTER, true, .detail = CLUSTER_SETTING_PARENTS, .group = GROUP_CLUSTER,
      .value = "NODE[,NODE...]", .expected = "names of nodes, separated by commas", .effect = SETTING_LATER,
      .help = "Fetch streams through these nodes",

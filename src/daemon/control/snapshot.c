@@ -474,6 +474,7 @@ int snapshot_take(struct worker *worker, const struct snapshot_request *request,
     sluice_loop_get_stats(worker->loop, &snapshot->loop);
     registry_get_totals(worker->registry, &snapshot->totals);
     snapshot->merging = worker->registry->merging;
+    snapshot->batch_us = worker->batch_us;
     snapshot->lent_bytes = atomic_load(&worker->site.lent);
     snapshot->packet_bytes = registry_packet_bytes(worker->registry);
     if (worker->listeners)

@@ -192,6 +192,7 @@ struct snapshot {
     sluice_loop_stats loop;
     struct stream_totals totals;
     struct coalesce_site merging;
+    uint32_t batch_us; /* the loop's window */
 
     /* where those of the options listen, in their order */
     char listeners[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT];

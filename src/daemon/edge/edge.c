@@ -10,6 +10,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/edge/edge_target.h"
+#include "daemon/edge/edge_window.h"
 #include "daemon/pull/pull.h"
 #include "daemon/pull/pull_http.h"
 #include "daemon/relay/player_list.h"
@@ -646,6 +647,22 @@ static void tick_edge(struct edge_stream *edge, uint64_t now) {
         forget(edge);
 }
 
+static void count_stream(struct stream *stream, void *user) {
+    struct edge_window_counts *counts = user;
+    counts->live += stream->live;
+    counts->fetched += stream->live && stream->source.is_remote;
+}
+
+/* Of the loop: see edge_window.h. Without edges no stream is fetched. */
+static void set_window(const struct edges *edges) {
+    struct worker *worker = edges->worker;
+    const struct options *options = worker->options;
+    struct edge_window_counts counts = {0};
+    if (!LIST_EMPTY(&edges->list))
+        registry_each(worker->registry, count_stream, &counts);
+    worker_set_batch(worker, edge_window_us(&counts, (uint32_t)options->batch_us, (uint32_t)options->cluster.batch_us));
+}
+
 static void tick(void *component, uint64_t now) {
     const struct edges *edges = component;
     if (edges->is_stopped && edges->worker->draining)
@@ -654,6 +671,7 @@ static void tick(void *component, uint64_t now) {
         next = LIST_NEXT(edge, link);
         tick_edge(edge, now);
     }
+    set_window(edges);
 }
 
 /* Where another process takes over, players stay here until they end, and so do their pulls. */

@@ -161,6 +161,11 @@ uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream
     return worker->leaving ? 0 : stream->policy.wait_ms;
 }
 
+void worker_set_batch(struct worker *worker, uint32_t us) {
+    if (worker->batch_us > 0 && us > 0 && us != worker->batch_us && sluice_loop_set_batch(worker->loop, us) == 0)
+        worker->batch_us = us;
+}
+
 void worker_note_other(struct worker *worker, uint64_t us) {
     worker->registry->merging.automatic.other_us += us;
 }
@@ -314,6 +319,8 @@ static int make_loop(struct worker *worker) {
         LOG(LOG_ERROR, "cannot create loop", {"reason", strerror(-error)});
     else
         log_loop(worker);
+    if (!error)
+        worker->batch_us = options.batch_us;
     return error;
 }
 

@@ -31,6 +31,7 @@ struct worker {
     uint32_t index;                /* among the server's workers */
     sluice_pool *pool;
     sluice_loop *loop;
+    uint32_t batch_us; /* the loop's batching window; 0: none, which stays so */
     struct registry *registry;
     struct replica_site site;
     struct components components;
@@ -109,6 +110,10 @@ sluice_pool *worker_small_pool(struct worker *worker);
 
 /* Processor time of its thread that frames had no part in: no reason for a merge window. */
 void worker_note_other(struct worker *worker, uint64_t us);
+
+/* Another batching window of its loop, microseconds; nothing where the loop has none, or @us is
+ * 0. */
+void worker_set_batch(struct worker *worker, uint32_t us);
 
 static inline uint64_t worker_now(const struct worker *worker) {
     return sluice_loop_now(worker->loop);
