@@ -217,17 +217,23 @@ void ctl_print_publishers(FILE *out, const json_t *publishers) {
     }
 }
 
+/* A number of seconds in words; "-" where there is none. */
+static void optional_duration(const json_t *object, const char *name, char words[CTL_WORDS]) {
+    if (json_is_number(ctl_member(object, name)))
+        ctl_duration(ctl_number(object, name), words);
+    else
+        strcpy(words, "-");
+}
+
 void ctl_print_pulls(FILE *out, const json_t *pulls) {
     const json_t *pull;
     size_t index;
     fprintf(out, "%-28s %-6s %-32s %-12s %-13s %10s %8s %10s  %s\n", "STREAM", "TYPE", "FROM", "STATE", "SOURCE", "TTL",
             "FAILURES", "RETRY", "REASON");
     json_array_foreach(pulls, index, pull) {
-        char ttl[CTL_WORDS] = "-", retry[CTL_WORDS] = "-";
-        if (json_is_number(ctl_member(pull, "ttl_seconds")))
-            ctl_duration(ctl_number(pull, "ttl_seconds"), ttl);
-        if (json_is_number(ctl_member(pull, "retry_seconds")))
-            ctl_duration(ctl_number(pull, "retry_seconds"), retry);
+        char ttl[CTL_WORDS], retry[CTL_WORDS];
+        optional_duration(pull, "ttl_seconds", ttl);
+        optional_duration(pull, "retry_seconds", retry);
         fprintf(out, "%-28s %-6s %-32s %-12s %-13s %10s %8.0f %10s  %s\n", ctl_text(pull, "stream"),
                 ctl_text(pull, "type"), ctl_text(pull, "from"), ctl_text(pull, "state"), ctl_text(pull, "source"), ttl,
                 ctl_number(pull, "failures"), retry, ctl_text(pull, "reason"));
@@ -240,10 +246,9 @@ void ctl_print_forwards(FILE *out, const json_t *forwards) {
     fprintf(out, "%-28s %-6s %-32s %-12s %12s %10s %8s %10s  %s\n", "STREAM", "TYPE", "TO", "STATE", "SENT", "DROPPED",
             "FAILURES", "RETRY", "REASON");
     json_array_foreach(forwards, index, forward) {
-        char sent[CTL_WORDS], retry[CTL_WORDS] = "-";
+        char sent[CTL_WORDS], retry[CTL_WORDS];
         ctl_bytes(ctl_number(forward, "bytes_sent"), sent);
-        if (json_is_number(ctl_member(forward, "retry_seconds")))
-            ctl_duration(ctl_number(forward, "retry_seconds"), retry);
+        optional_duration(forward, "retry_seconds", retry);
         fprintf(out, "%-28s %-6s %-32s %-12s %12s %10.0f %8.0f %10s  %s\n", ctl_text(forward, "stream"),
                 ctl_text(forward, "type"), ctl_text(forward, "to"), ctl_text(forward, "state"), sent,
                 ctl_number(forward, "frames_dropped"), ctl_number(forward, "failures"), retry,
@@ -282,9 +287,8 @@ void ctl_print_bans(FILE *out, const json_t *bans) {
     fprintf(out, "%-28s %-40s %-8s %-10s %10s %12s  %s\n", "STREAM", "HOST", "SCOPE", "REASON", "AGE", "ENDS IN",
             "NODE");
     json_array_foreach(bans, index, ban) {
-        char age[CTL_WORDS] = "-", left[CTL_WORDS];
-        if (json_is_number(ctl_member(ban, "age_seconds")))
-            ctl_duration(ctl_number(ban, "age_seconds"), age);
+        char age[CTL_WORDS], left[CTL_WORDS];
+        optional_duration(ban, "age_seconds", age);
         ctl_duration(ctl_number(ban, "ends_in_seconds"), left);
         fprintf(out, "%-28s %-40s %-8s %-10s %10s %12s  %s\n", ctl_text(ban, "stream"), ctl_text(ban, "host"),
                 ctl_text(ban, "scope"), ctl_text(ban, "reason"), age, left, ctl_text(ban, "node"));

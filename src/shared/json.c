@@ -121,6 +121,13 @@ void json_put_null(struct json *json, const char *key) {
     add_text(json, "null");
 }
 
+void json_put_real_if(struct json *json, const char *key, bool is_known, double value) {
+    if (is_known)
+        json_put_real(json, key, value);
+    else
+        json_put_null(json, key);
+}
+
 void json_put_optional(struct json *json, const char *key, const char *value) {
     if (value && *value)
         json_put_string(json, key, value);

@@ -25,6 +25,8 @@ void json_put_unsigned(struct json *json, const char *key, uint64_t value);
 void json_put_real(struct json *json, const char *key, double value);
 void json_put_bool(struct json *json, const char *key, bool value);
 void json_put_null(struct json *json, const char *key);
+/* a number, or null where there is none */
+void json_put_real_if(struct json *json, const char *key, bool is_known, double value);
 /* a string; NULL or empty: null */
 void json_put_optional(struct json *json, const char *key, const char *value);
 

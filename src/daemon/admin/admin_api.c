@@ -174,16 +174,10 @@ static void add_pull(const struct snapshot_pull *pull, struct json *json) {
     json_put_real(json, "state_seconds", seconds(pull->state_ms));
     json_put_string(json, "mode", pull->on_demand ? "on-demand" : "always");
     json_put_string(json, "source", pull->source == PULL_CONFIGURED ? "configuration" : "api");
-    if (pull->expires)
-        json_put_real(json, "ttl_seconds", seconds(pull->ttl_ms));
-    else
-        json_put_null(json, "ttl_seconds");
+    json_put_real_if(json, "ttl_seconds", pull->expires, seconds(pull->ttl_ms));
     json_put_unsigned(json, "failures", pull->failures);
     json_put_optional(json, "reason", pull->reason);
-    if (pull->state == OUTGOING_BACKOFF)
-        json_put_real(json, "retry_seconds", seconds(pull->retry_ms));
-    else
-        json_put_null(json, "retry_seconds");
+    json_put_real_if(json, "retry_seconds", pull->state == OUTGOING_BACKOFF, seconds(pull->retry_ms));
     json_close(json, '}');
 }
 
@@ -380,10 +374,7 @@ static void add_forward(const struct snapshot_forward *forward, struct json *jso
     json_put_real(json, "state_seconds", seconds(forward->state_ms));
     json_put_unsigned(json, "failures", forward->failures);
     json_put_optional(json, "reason", forward->reason);
-    if (forward->state == OUTGOING_BACKOFF)
-        json_put_real(json, "retry_seconds", seconds(forward->retry_ms));
-    else
-        json_put_null(json, "retry_seconds");
+    json_put_real_if(json, "retry_seconds", forward->state == OUTGOING_BACKOFF, seconds(forward->retry_ms));
     json_put_unsigned(json, "bytes_sent", forward->bytes_sent);
     json_put_unsigned(json, "frames_sent", forward->frames_sent);
     json_put_unsigned(json, "frames_dropped", forward->frames_dropped);

@@ -13,13 +13,6 @@ static int by_end(const void *a, const void *b) {
     return order ? order : strcmp(one->host, other->host);
 }
 
-static void put_seconds(struct json *json, const char *name, bool is_known, uint64_t ms) {
-    if (is_known)
-        json_put_real(json, name, (double)ms / 1000);
-    else
-        json_put_null(json, name);
-}
-
 static void add_ban(const struct snapshot_ban *ban, struct json *json) {
     json_open(json, NULL, '{');
     json_put_string(json, "stream", ban->stream);
@@ -27,8 +20,8 @@ static void add_ban(const struct snapshot_ban *ban, struct json *json) {
     json_put_string(json, "scope", ban->is_shared ? "cluster" : "node");
     json_put_string(json, "reason", "kicked");
     json_put_optional(json, "node", ban->node);
-    put_seconds(json, "age_seconds", ban->has_age, ban->age_ms);
-    put_seconds(json, "ends_in_seconds", true, ban->left_ms);
+    json_put_real_if(json, "age_seconds", ban->has_age, (double)ban->age_ms / 1000);
+    json_put_real(json, "ends_in_seconds", (double)ban->left_ms / 1000);
     json_close(json, '}');
 }
 

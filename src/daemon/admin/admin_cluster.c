@@ -53,10 +53,7 @@ static void add_engine(const struct cluster_engine_status *engine, uint64_t now,
     json_put_unsigned(json, "connections", engine->connections);
     json_put_unsigned(json, "failures", engine->failures);
     json_put_optional(json, "last_error", has_failed ? engine->reason : NULL);
-    if (has_failed)
-        json_put_real(json, "last_error_seconds", seconds_since(now, engine->failed_at));
-    else
-        json_put_null(json, "last_error_seconds");
+    json_put_real_if(json, "last_error_seconds", has_failed, seconds_since(now, engine->failed_at));
     json_put_unsigned(json, "commands_waiting", engine->waiting);
     json_put_unsigned(json, "events_invalid", engine->invalid);
     json_close(json, '}');
