@@ -365,19 +365,12 @@ static void note_refusal(struct peer *peer, enum reject_cause cause, const char 
 
 /* A handshake has failed. The peer may also just have gone, such as a health check does. */
 static void note_failure(struct peer *peer) {
-    switch (sluice_tls_get_detail(tls_link_stage(peer->tls))) {
-    case SLUICE_TLS_DETAIL_NONE:
-    case SLUICE_TLS_DETAIL_TRUNCATED:
-        break;
-    case SLUICE_TLS_DETAIL_HTTP:
-    case SLUICE_TLS_DETAIL_RTSP:
-    case SLUICE_TLS_DETAIL_RTMP:
-    case SLUICE_TLS_DETAIL_PLAINTEXT:
-        note_refusal(peer, REJECT_PLAINTEXT, reject_reason(REJECT_PLAINTEXT));
-        break;
-    default:
-        note_refusal(peer, REJECT_TLS_HANDSHAKE, tls_link_reason(peer->tls));
-    }
+    const sluice_tls *tls = tls_link_stage(peer->tls);
+    sluice_tls_detail detail = sluice_tls_get_detail(tls);
+    if (detail == SLUICE_TLS_DETAIL_NONE || detail == SLUICE_TLS_DETAIL_TRUNCATED)
+        return;
+    enum reject_cause cause = reject_cause_of_tls(tls);
+    note_refusal(peer, cause, cause == REJECT_PLAINTEXT ? reject_reason(cause) : tls_link_reason(peer->tls));
 }
 
 /* A request without TLS where TLS is expected; the socket takes the answer, or nothing does. */

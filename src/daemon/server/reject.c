@@ -29,6 +29,18 @@ const char *reject_reason(enum reject_cause refusal) {
     return refusals[refusal].reason;
 }
 
+enum reject_cause reject_cause_of_tls(const sluice_tls *tls) {
+    switch (sluice_tls_get_detail(tls)) {
+    case SLUICE_TLS_DETAIL_HTTP:
+    case SLUICE_TLS_DETAIL_RTSP:
+    case SLUICE_TLS_DETAIL_RTMP:
+    case SLUICE_TLS_DETAIL_PLAINTEXT:
+        return REJECT_PLAINTEXT;
+    default:
+        return REJECT_TLS_HANDSHAKE;
+    }
+}
+
 void reject_close(int fd, const struct protocol *protocol, enum reject_cause refusal) {
     char buffer[512];
     int length = 0;

@@ -3,6 +3,8 @@
 #ifndef SLUICED_REJECT_H
 #define SLUICED_REJECT_H
 
+#include <sluice/tls.h>
+
 #include "daemon/config/protocol.h"
 
 /* In the order in which they are counted; each has the name of its setting, where there is one. */
@@ -25,6 +27,9 @@ const char *reject_name(enum reject_cause refusal);
 
 /* In a few words, for logs and answers. */
 const char *reject_reason(enum reject_cause refusal);
+
+/* Of a stage that has failed within its handshake: REJECT_PLAINTEXT or REJECT_TLS_HANDSHAKE. */
+enum reject_cause reject_cause_of_tls(const sluice_tls *tls);
 
 /*
  * Answers a connection that has been accepted and is not wanted, as far as its protocol has words

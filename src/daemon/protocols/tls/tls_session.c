@@ -93,21 +93,9 @@ static void leave(struct tls_session *session) {
         close_session(session);
 }
 
-static bool is_plaintext(const sluice_tls *tls) {
-    switch (sluice_tls_get_detail(tls)) {
-    case SLUICE_TLS_DETAIL_HTTP:
-    case SLUICE_TLS_DETAIL_RTSP:
-    case SLUICE_TLS_DETAIL_RTMP:
-    case SLUICE_TLS_DETAIL_PLAINTEXT:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* The stage has failed. */
 static void refuse(struct tls_session *session) {
-    if (!is_plaintext(session->tls)) {
+    if (reject_cause_of_tls(session->tls) != REJECT_PLAINTEXT) {
         fail(session, sluice_tls_reason(session->tls));
         return;
     }
