@@ -328,18 +328,24 @@ class CutTest(TlsCase):
 
     def test_cut(self):
         daemon = self.start()
-        data, tags = flv.stream(10, size=1000)
-        large, large_tags = flv.stream(40, size=200000)
+        small, large = flv.stream(10, size=1000), flv.stream(40, size=200000)
+        cuts = (({"record": 1}, small), ({"segment": 1}, small), ({"record": 1, "segment": 1}, small), ({}, large),
+                ({"segment": 1399}, large))
+
+        def copied():
+            return daemon.api()["pool"]["payload_bytes_copied"]
+
         for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
             of = tls.context(version)
             for i, protocol in enumerate(("http", "flv", "http")):
-                with self.subTest(version=version, protocol=protocol):
-                    name = "live/%d-%d" % (version, i)
-                    self.publish(daemon, data, tags, name + "r", protocol, record=1, of=of)
-                    self.publish(daemon, data, tags, name + "s", protocol, segment=1, of=of)
-                    self.publish(daemon, data, tags, name + "b", protocol, record=1, segment=1, of=of)
-                    self.publish(daemon, large, large_tags, name + "l", protocol, of=of)
-                    self.publish(daemon, large, large_tags, name + "p", protocol, segment=1399, of=of)
+                for j, (cut, source) in enumerate(cuts):
+                    with self.subTest(version=version, protocol=protocol, cut=cut):
+                        before = copied()
+                        self.publish(daemon, *source, "live/%d-%d%d" % (version, i, j), protocol, of=of, **cut)
+                        # Where many blocks with a few bytes each wait, those are put together: the last resort.
+                        if 1 not in cut.values():
+                            self.assertEqual(copied() - before, 0, "payload bytes were copied")
+        self.may_copy = True  # Each publisher has been judged.
         self.stack.close()
 
     def test_everything_byte_by_byte(self):
@@ -582,6 +588,8 @@ class LossTest(TlsCase):
                 self.vanish(daemon, protocol, (name, steady.name.encode()), data, limit, chance)
             steady.go_on(40)
         self.assertEqual(daemon.log(levels=("error",)), [])
+        # A peer that has gone is no lack of memory.
+        self.assertEqual([line for line in daemon.complaints() if "memory" in line.fields.get("reason", "")], [])
         self.stack.close()
 
     def vanish(self, daemon, protocol, names, data, limit, chance):

@@ -8,8 +8,8 @@
 
 #include <sluice/reader.h>
 
+#include "daemon/base/log.h"
 #include "daemon/config/protocol.h"
-
 #include "daemon/relay/player.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/server.h"
@@ -209,6 +209,12 @@ void session_log_refusal(const struct session *session, unsigned status, const c
     struct worker *worker = session->worker;
     auth_log_write(&worker->auth_log, worker_now(worker), session->type->protocol, session->peer,
                    &session->peer_address, status, reason);
+}
+
+void session_log_failed(const struct session *session, int error) {
+    if (error != -EPIPE)
+        LOG(LOG_ERROR, "connection refused", {"proto", session->type->protocol}, {"peer", session->peer},
+            {"reason", strerror(-error)});
 }
 
 bool session_is_overdue(const struct session *session) {

@@ -209,6 +209,12 @@ void session_authorize(struct session *session);
 void session_log_refusal(const struct session *session, unsigned status, const char *reason);
 
 /*
+ * Logs that a session could not begin, as the server's failure. A peer that has gone by then
+ * (-EPIPE) is none: nothing is logged.
+ */
+void session_log_failed(const struct session *session, int error);
+
+/*
  * Whether it has gone on for SESSION_UNAUTHORIZED_MS since its beginning, or since it was last
  * authorized. The caller knows in which states that ends it.
  */

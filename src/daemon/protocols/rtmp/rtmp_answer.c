@@ -10,10 +10,8 @@ static void check(struct rtmp_session *session, int error) {
         rtmp_close(session);
 }
 
-sluice_writer *rtmp_answer_writer(struct rtmp_session *session) {
-    if (!session->writer)
-        (void)sluice_writer_new(session->base.conn, RTMP_WRITER, &session->writer);
-    return session->writer;
+int rtmp_answer_open(struct rtmp_session *session) {
+    return session->writer ? 0 : sluice_writer_new(session->base.conn, RTMP_WRITER, &session->writer);
 }
 
 size_t rtmp_answer_queued(const struct rtmp_session *session) {
@@ -21,13 +19,13 @@ size_t rtmp_answer_queued(const struct rtmp_session *session) {
 }
 
 static void queue(struct rtmp_session *session, struct rtmp_command *command, uint32_t stream) {
-    sluice_writer *writer = rtmp_answer_writer(session);
-    check(session, writer ? rtmp_command_send(command, stream, session->chunk_size, writer) : -ENOMEM);
+    int error = rtmp_answer_open(session);
+    check(session, error ? error : rtmp_command_send(command, stream, session->chunk_size, session->writer));
 }
 
 static int queue_control(struct rtmp_session *session, const sluice_rtmp_control *control) {
-    sluice_writer *writer = rtmp_answer_writer(session);
-    return writer ? rtmp_send_control(writer, control) : -ENOMEM;
+    int error = rtmp_answer_open(session);
+    return error ? error : rtmp_send_control(session->writer, control);
 }
 
 void rtmp_answer_control(struct rtmp_session *session, uint8_t type, uint32_t value) {

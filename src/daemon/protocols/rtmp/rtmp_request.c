@@ -203,7 +203,7 @@ void rtmp_migrated(struct session *base) {
     /* The old one is tied to nothing any more. */
     sluice_writer_free(session->writer);
     session->writer = NULL;
-    if (!rtmp_answer_writer(session)) {
+    if (rtmp_answer_open(session) < 0) {
         rtmp_close(session);
         return;
     }

@@ -89,8 +89,9 @@ static bool is_reading(const struct rtmp_session *session) {
 static int take_handshake(struct rtmp_session *session, sluice_chain *chain) {
     budget_charge_request(&session->base.budget);
     int result = sluice_rtmp_handshake_next(session->handshake, chain);
-    if (result >= 0 && rtmp_handshake_send(session->handshake, session->writer) < 0)
-        result = -ENOMEM;
+    int error = result >= 0 ? rtmp_handshake_send(session->handshake, session->writer) : 0;
+    if (error)
+        result = error == -EPIPE ? error : -ENOMEM;
     if (result <= 0)
         return result;
     sluice_rtmp_handshake_free(session->handshake);
@@ -147,8 +148,12 @@ static int take_one(struct rtmp_session *session, sluice_chain *chain) {
     return 1;
 }
 
-/* The bytes are no RTMP, or more than there may be; or memory is short. */
+/* The bytes are no RTMP, or more than there may be; or memory is short; or the peer has gone. */
 static void fail(struct rtmp_session *session, int error) {
+    if (error == -EPIPE) {
+        rtmp_close(session);
+        return;
+    }
     bool is_short = error == -ENOMEM || error == -ENOBUFS;
     /* What the framer calls a protocol error would be said of FLV. */
     error = error == -EPROTO || error == -EPROTONOSUPPORT ? -EILSEQ : error;
@@ -480,9 +485,10 @@ static int prepare(struct session *base, const struct handover *handover) {
 }
 
 static void begin(struct session *base) {
-    if (rtmp_answer_writer(of(base)))
+    int error = rtmp_answer_open(of(base));
+    if (!error)
         return;
-    LOG(LOG_ERROR, "connection refused", {"proto", "rtmp"}, {"reason", "out of memory"});
+    session_log_failed(base, error);
     rtmp_close(of(base));
 }
 

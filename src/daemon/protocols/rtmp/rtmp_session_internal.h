@@ -104,8 +104,8 @@ void rtmp_read(struct rtmp_session *session);
 /* rtmp_answer.c: messages to the client. Where one cannot be queued, the connection is closed: the
  * client does not read its answers. */
 
-/* The writer, made where there is none; NULL: memory is short, or the connection is closed. */
-sluice_writer *rtmp_answer_writer(struct rtmp_session *session);
+/* Makes the writer where there is none; as sluice_writer_new(). */
+int rtmp_answer_open(struct rtmp_session *session);
 
 /* Bytes that are owed. */
 size_t rtmp_answer_queued(const struct rtmp_session *session);

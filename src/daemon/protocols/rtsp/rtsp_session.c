@@ -734,7 +734,7 @@ static void begin(struct session *base) {
     int error = sluice_writer_new(base->conn, RTSP_WRITER, &of(base)->writer);
     if (!error)
         return;
-    LOG(LOG_ERROR, "connection refused", {"proto", "rtsp"}, {"reason", strerror(-error)});
+    session_log_failed(base, error);
     rtsp_close(of(base));
 }
 
