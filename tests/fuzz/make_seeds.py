@@ -460,6 +460,38 @@ def cluster_sign():
     seed("cluster_sign", "all", b"".join(record(i, value.encode()) for i, value in enumerate(values)))
 
 
+def cluster_reply():
+    """Answers to each command, events, and answers to a script: in the order of fuzz_cluster_reply.c's kinds."""
+    incarnation, host = "0006440000000abc", "live/a 00000000000000000000ffff7f000001"
+
+    def bulk(*words):
+        return "".join("$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+    def array(*words, kind="*"):
+        return "%s%d\r\n%s" % (kind, len(words), "".join(word if word[-1:] == "\n" else bulk(word) for word in words))
+
+    item = array(":0\r\n", "n1", incarnation, "http", "h:1", "7", incarnation, "9")
+    none = array(":0\r\n", "", "", "", "", "3", "", "0")
+    node = " ".join(("n1", incarnation, "5 http h:1 1 2 3 4"))
+    events = ("claim live/a n1 %s 7 http h:1", "release live/a n1 %s 7", "ask live/a n1 %s 7", "leave n1 %s",
+              "kick live/a n1 %s 1000 publisher", "ban live/a n1 %s " + host[7:] + " 1000", "unban live/a n1 %s")
+    answers = (
+        ("renew", 0, array(":0\r\n", "1764150000000001", incarnation, "12")),
+        ("take", 2, array(":0\r\n", incarnation, item.replace(":0", ":1"), none) + array(":1\r\n", "")),
+        ("drop", 1, ":1\r\n"),
+        ("find", 2, array(item, none)),
+        ("list", 0, bulk("1764150000000001 0\n" + node + "\n" + node.replace("n1", "n2").replace("http", "https"))),
+        ("leave", 0, ":0\r\n"),
+        ("notify", 0, ":7\r\n-NOSCRIPT No matching script.\r\n-ERR unknown command 'EVALSHA'\r\n"),
+        ("ban", 0, ":1\r\n"),
+        ("bans", 0, array("17", host, "86400000", host.replace("/a", "/b"), "1")),
+        ("events", 0, "".join(array("message", "P:events", event % incarnation, kind=">") for event in events)
+         + array("subscribe", "P:events", ":1\r\n", kind=">")),
+        ("script", 3, bulk(40 * "a") + "-NOAUTH Authentication required.\r\n"))
+    for kind, (name, count, text) in enumerate(answers):
+        seed("cluster_reply", name, text.encode(), kind, count)
+
+
 def words():
     said = ["publish,play live/*b from 10.0.0.0/8,fd00::/8 user=u,token=k,secret=k;live/aab", "live/a;v1.5.00ff",
             "10.0.0.0/8;10.1.2.3", "http://[::1]:8000/a?b", "bytes=5-10;\"3e8-1\"", "live/cam-1.x",
@@ -684,7 +716,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, tls, text, session, rtmp_session, config, cluster_sign, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, tls, text, session, rtmp_session, config, cluster_sign, cluster_reply, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target
