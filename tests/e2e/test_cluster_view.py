@@ -242,6 +242,28 @@ class ViewTest(unittest.TestCase):
         for arguments in (("cluster", "x"), ("cluster", "pulls", "x"), ("cluster", "streams", "x", "y"), ("locate",)):
             self.assertEqual(ctl(b, *arguments)[0], 2, arguments)
 
+    def test_replaced(self):
+        """Another node with the same name is not "this node" for the one that it has replaced."""
+        nodes, old = self.start("a")
+        wait_until(lambda: [one["self"] for one in old.api("/api/v1/cluster")["nodes"]] == [True], "the node to see itself")
+        replaced = nodes.lease("a")
+        new = nodes.start("a")
+        old.wait_log("cluster node replaced", node="a")
+        lease = nodes.lease("a")
+        self.assertNotEqual(lease, replaced)
+        for node, incarnation, state, is_self in ((old, replaced, "replaced", False), (new, lease, "online", True)):
+            wait_until(lambda node=node: [one["incarnation"] for one in node.api("/api/v1/cluster")["nodes"]] == [lease],
+                       "the new one in the list of nodes")
+            cluster = node.api("/api/v1/cluster")
+            self.assertEqual((cluster["node"]["incarnation"], cluster["node"]["state"]), (incarnation, state))
+            self.assertEqual([(one["name"], one["alive"], one["self"]) for one in cluster["nodes"]], [("a", True, is_self)])
+            status, out, err = ctl(node, "cluster")
+            self.assertEqual((status, err), (0, ""))
+            lines = out.splitlines()
+            self.assertEqual(lines[0], "node      a, %s, at %s:%d" % (state, *node.address("http")))
+            self.assertTrue(lines[-1].startswith("a  "), lines[-1])
+            self.assertEqual("(this node)" in lines[-1], is_self, lines[-1])
+
     def test_sluicectl_without_cluster(self):
         with Daemon() as daemon:
             for arguments in (("cluster",), ("top", "--cluster", "--count", "1")):

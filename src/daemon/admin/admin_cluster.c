@@ -65,12 +65,18 @@ struct peers {
     struct json *json;
 };
 
+/* Not one of the same name that has replaced this node, nor what was this node before a restart. */
+static bool is_self(const struct cluster_node *node, const struct cluster_peer *peer) {
+    const uint64_t incarnation = cluster_node_incarnation(node);
+    return incarnation && peer->incarnation == incarnation && strcmp(peer->name, cluster_node_name(node)) == 0;
+}
+
 static void add_peer(const struct cluster_peer *peer, void *user) {
     const struct peers *peers = user;
     struct json *json = peers->json;
     json_open(json, NULL, '{');
     json_put_string(json, "name", peer->name);
-    json_put_bool(json, "self", strcmp(peer->name, cluster_node_name(peers->node)) == 0);
+    json_put_bool(json, "self", is_self(peers->node, peer));
     json_put_bool(json, "alive", cluster_node_is_alive(peers->node, peer->name, peers->now));
     json_put_optional(json, "address", peer->address);
     json_put_bool(json, "secure", peer->is_secure);
