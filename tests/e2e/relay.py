@@ -6,6 +6,7 @@ import threading
 
 import flv
 import harness
+import rtmp
 import rtsp
 import websockets.sync.client
 from harness import Publisher
@@ -48,6 +49,9 @@ class Source:
             for channel, rate in ((1, 3600), (3, 1764)):
                 self.client.send_report(channel, (start + first) * rate)
             self.peer = self.client.peer
+        elif way == "rtmp":
+            self.publisher = rtmp.Publisher(daemon, name)
+            self.peer = self.publisher.peer
         else:
             self.publisher = Publisher(daemon, name, way)
             self.peer = self.publisher.peer

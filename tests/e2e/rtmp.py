@@ -272,6 +272,7 @@ class Publisher:
 
     def __init__(self, daemon, name, size=65536):
         self._client = Client(daemon)
+        self.peer = self._client.peer
         app, _, key = name.rpartition("/")
         status = self._client.begin("publish", key, app)
         assert status["level"] == "status", status
@@ -283,7 +284,7 @@ class Publisher:
         return self
 
     def __exit__(self, *_):
-        self._client.peer.close()
+        self.peer.close()
 
     def send(self, tag):
         self._client.send(tag.type, tag.payload, timestamp=tag.timestamp, channel=4 if tag.type == AUDIO else 6)

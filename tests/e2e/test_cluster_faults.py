@@ -36,8 +36,8 @@ class Case(unittest.TestCase):
     def player(self, node, name=NAME):
         return self.stack.enter_context(Player(node, name))
 
-    def publish(self, node, order, name=NAME):
-        return self.stack.enter_context(Marked(node, name, order))
+    def publish(self, node, order, name=NAME, way="http"):
+        return self.stack.enter_context(Marked(node, name, order, way))
 
     def wire(self, target=None):
         return self.stack.enter_context(Wire(target))
@@ -337,53 +337,79 @@ class Viewer(threading.Thread):
 
 
 class ProtocolTest(Case):
-    """Players of each protocol, at an edge whose origin goes, stands still or cannot be reached: they go on with the next one."""
+    """Publishers and players of each protocol, at an edge whose origin goes, stands still or cannot be reached: players go on with the
+    next publisher, which is on the other one of two nodes. SLUICE_TEST_ORIGINS times."""
 
-    def start(self, way=None):
-        """Three nodes; a has the stream, and the players are at c."""
-        nodes = self.cluster("--same-name", "take-over")
-        a, b, c = nodes.add("a", way=way), nodes.add("b"), nodes.add("c")
-        first = self.publish(a, 1)
-        nodes.wait_owner(NAME, "a")
-        players = [self.stack.enter_context(kind(c, NAME)) for kind in (Player, RtmpPlayer, RtspPlayer)]
-        for player in players:
-            wait_order(player, 1)
-        return a, b, first, players
+    WAYS = ("http", "rtmp", "rtsp")  # of publishers, in turn
 
-    def check(self, players):
-        for player in players:
-            wait_order(player, 2, 50)
-            self.assertEqual(check_never_mixed(self, player.frames), [1, 2])
+    def setUp(self):
+        super().setUp()
+        self.count = long_form.size("ORIGINS", 2, 20)
+        self.nodes = self.cluster("--same-name", "take-over")
+        self.ways = [self.wire() for _ in "ab"]
+        self.origins = [self.nodes.add(name, way=way) for name, way in zip("ab", self.ways)]
+        edge = self.nodes.add("c")
+        self.source = None
+        self.come(1)
+        self.nodes.wait_owner(NAME, "a")
+        self.players = [self.stack.enter_context(kind(edge, NAME)) for kind in (Player, RtmpPlayer, RtspPlayer)]
+        self.wait(1)
+
+    def come(self, order):
+        """The publisher of that number, on the node whose turn it is."""
+        self.source = self.publish(self.origins[(order - 1) % 2], order, way=self.WAYS[(order - 1) % 3])
+
+    def wait(self, order, count=10):
+        for player in self.players:
+            wait_order(player, order, count)
+
+    def check(self, fault):
+        """fault: what happens to an origin, by its index, until the players have frames of the next publisher; its publisher."""
+        longest = 0
+        for order in range(2, self.count + 2):
+            with fault(order % 2, self.source):
+                begun = time.monotonic()
+                self.come(order)
+                self.wait(order)
+                longest = max(longest, time.monotonic() - begun)
+            self.wait(order, 50)
+        for player in self.players:
+            self.assertEqual(check_never_mixed(self, player.frames), list(range(1, self.count + 2)))
+        long_form.report("%d origins, 3 players: all have 10 frames of the next publisher after %.2f s at most", self.count, longest)
 
     def test_origin_is_killed(self):
-        a, b, _, players = self.start()
-        a.kill()
-        self.publish(b, 2)
-        self.check(players)
+        """And its node starts again."""
+        @contextlib.contextmanager
+        def kill(at, _):
+            node = self.origins[at]
+            node.kill()
+            yield
+            self.nodes.nodes.remove(node)
+            lease = self.nodes.lease(node.name)
+            self.origins[at] = self.nodes.start(node.name, way=self.ways[at])
+            wait_until(lambda: self.nodes.lease(node.name) not in ("", lease), "%s to join again" % node.name)
+        self.check(kill)
 
     def test_origin_stands_still(self):
         """In the long form for longer than its lease."""
-        a, b, first, players = self.start()
-        with a.standing_still():
-            if long_form.LONG:
-                time.sleep(6)
-            self.publish(b, 2)
-            for player in players:
-                wait_order(player, 2)
-        first.check_ended(self, 409, "published on another node")
-        self.check(players)
+        @contextlib.contextmanager
+        def stop(at, source):
+            with self.origins[at].standing_still():
+                if long_form.LONG:
+                    time.sleep(6)
+                yield
+            source.check_ended(self, 409, "published on another node")
+        self.check(stop)
 
     def test_origin_is_cut_off(self):
         """From the edges, but not from the engine; what was on its way arrives afterwards, for nobody."""
-        way = self.wire()
-        _, b, first, players = self.start(way)
-        way.hold()
-        self.publish(b, 2)
-        first.check_ended(self, 409, "published on another node")
-        for player in players:
-            wait_order(player, 2)
-        way.release()
-        self.check(players)
+        @contextlib.contextmanager
+        def cut_off(at, source):
+            self.ways[at].hold()
+            yield
+            source.check_ended(self, 409, "published on another node")
+            self.ways[at].release()
+        self.check(cut_off)
 
 
 @long_form.alone
