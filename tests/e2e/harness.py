@@ -61,6 +61,14 @@ def skip_file(reason):
     sys.exit(SKIPPED)
 
 
+def need_namespace(test, kind):
+    """Skips the test where there can be no namespace of that kind: "net"; or "mount", with a file system."""
+    command = {"net": ["true"], "mount": ["mount", "-t", "tmpfs", "tmpfs", "/mnt"]}[kind]
+    done = subprocess.run(["unshare", "--" + kind, *command], capture_output=True, check=False)
+    if done.returncode != 0:
+        test.skipTest("no %s namespace: %s" % (kind, done.stderr.decode().strip()))
+
+
 class _Result(unittest.TextTestResult):
     """Says what has failed when it has, with what the daemons have logged: the end may not be seen."""
 

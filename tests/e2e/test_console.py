@@ -201,7 +201,7 @@ class ConsoleTest(unittest.TestCase):
         """A command that publishes, with a file in the place of FILE."""
         ffmpeg = harness.find_ffmpeg()
         if not ffmpeg:
-            return
+            self.skipTest("ffmpeg is not installed")
         media = harness.make_media(ffmpeg, "%s %s -t 60 %s -g 25 %s" % (
             harness.VIDEO, harness.tone(44100), harness.H264.replace("-g 50", ""), harness.AAC))
         words = [media if word == "FILE" else word for word in shlex.split(command)]

@@ -123,7 +123,7 @@ class ForwardTracksTest(unittest.TestCase):
     def test_reason_once(self):
         """A target without multitrack that comes again and again: the reason is logged once."""
         if not rtmp_servers.has_nginx():
-            self.skipTest("nginx and its RTMP module are not installed: tools/install-deps peers")
+            self.skipTest("nginx and its RTMP module are not installed: tools/install-deps rtmp")
         with rtmp_servers.nginx() as url:
             daemon = self.daemon(NAME + "=" + url + "key")
             frames = [flv.video_frame(40 * at, at % 10 == 0, at, 500) for at in range(60)]
@@ -146,7 +146,7 @@ class ForwardTracksTest(unittest.TestCase):
     def test_codec(self):
         """A codec that servers of old do not know is sent to them, and the log says so once."""
         if not rtmp_servers.has_nginx():
-            self.skipTest("nginx and its RTMP module are not installed: tools/install-deps peers")
+            self.skipTest("nginx and its RTMP module are not installed: tools/install-deps rtmp")
         with rtmp_servers.nginx() as url, Daemon("--wait", "60", listen=("--http", "127.0.0.1:0", "--rtmp",
                                                                          "127.0.0.1:0")) as able:
             daemon = self.daemon(NAME + "=" + url + "key", "live/*=rtmp://%s:%d/copy/*" % able.address("rtmp"))

@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import tempfile
-import subprocess
 import threading
 import unittest
 
@@ -445,11 +444,8 @@ class FailureTest(unittest.TestCase):
 class BackendTest(unittest.TestCase):
     """All workers have one backend, and one line of the log says why it is this one."""
 
-    @classmethod
-    def setUpClass(cls):
-        done = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
-        if done.returncode != 0:
-            raise unittest.SkipTest("no network namespace: %s" % done.stderr.decode())
+    def setUp(self):
+        harness.need_namespace(self, "net")
 
     def check(self, options, backend, reason, detail):
         """Without a network, not even loopback, no receive bundles can be tried, as on a kernel that has none."""
