@@ -132,6 +132,18 @@ static void print_expiring(FILE *out, const json_t *certificates) {
     }
 }
 
+/* Nothing without a connection that has TLS, and without --ktls. */
+static void print_tls(FILE *out, const json_t *tls) {
+    const json_t *ktls = ctl_member(tls, "ktls");
+    const bool is_asked = ktls && strcmp(ctl_text(ktls, "setting"), "off") != 0;
+    const double count = ctl_number(tls, "connections");
+    if (count > 0 || is_asked)
+        fprintf(out, "tls       %.0f connections, %.0f encrypted by the kernel\n", count,
+                ctl_number(tls, "ktls_connections"));
+    if (is_asked && !json_is_true(ctl_member(ktls, "used")) && json_is_string(ctl_member(ktls, "failed")))
+        fprintf(out, "warning   kTLS is not used: %s: %s\n", ctl_text(ktls, "failed"), ctl_text(ktls, "reason"));
+}
+
 void ctl_print_status(FILE *out, const json_t *snapshot) {
     const json_t *pool = ctl_member(snapshot, "pool"), *one;
     size_t index, live = 0, waiting = 0, slow = 0, silent_workers = 0;
@@ -158,6 +170,7 @@ void ctl_print_status(FILE *out, const json_t *snapshot) {
     if (silent_workers > 0)
         fprintf(out, ", %zu not answering", silent_workers);
     fputc('\n', out);
+    print_tls(out, ctl_member(snapshot, "tls"));
     ctl_print_cluster_summary(out, ctl_member(snapshot, "cluster"));
     print_expiring(out, ctl_member(snapshot, "certificates"));
     print_refused(out, ctl_member(snapshot, "refused"));

@@ -85,6 +85,9 @@ size_t tls_link_footprint(const struct tls_link *link);
 /* Whether its handshake has been completed. It may have failed or ended since. */
 bool tls_link_was_open(const struct tls_link *link);
 
+/* Whether the kernel encrypts what is sent, from now on. */
+bool tls_link_kernel_sends(const struct tls_link *link);
+
 /* Encrypted bytes that wait for the kernel, in blocks. */
 size_t tls_link_queued(const struct tls_link *link);
 

@@ -157,6 +157,7 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
     json_close(json, '}');
     json_put_unsigned(json, "queued_bytes", player->queued_bytes);
     json_put_unsigned(json, "encrypted_bytes", player->encrypted_bytes);
+    json_put_bool(json, "ktls", player->kernel_sends);
     json_put_unsigned(json, "queued_ms", player->queued_ms);
     json_put_unsigned(json, "behind_ms", player->behind_ms);
     json_put_unsigned(json, "stalled_ms", player->stalled_ms);
@@ -464,6 +465,8 @@ void admin_workers(const struct admin_view *view, struct json *json) {
         json_put_bool(json, "answers", snapshot != NULL);
         if (snapshot) {
             json_put_unsigned(json, "connections", snapshot->connections);
+            json_put_unsigned(json, "tls_connections", snapshot->tls_connections);
+            json_put_unsigned(json, "ktls_connections", snapshot->ktls_connections);
             json_put_unsigned(json, "players_ever", snapshot->totals.players);
             json_put_unsigned(json, "publishers_ever", snapshot->totals.publishers);
             json_put_unsigned(json, "bytes_received", snapshot->totals.bytes_received);
@@ -554,6 +557,9 @@ void admin_snapshot(const struct admin_view *view, struct json *json) {
     admin_workers(view, json);
     add_refused(view, json);
     admin_certificates(view, json);
+    json_open(json, "tls", '{');
+    admin_tls(view, json);
+    json_close(json, '}');
     admin_cluster_summary(view, json);
     json_put_unsigned(json, "log_lines_lost", view->log_lost);
 }

@@ -32,7 +32,7 @@ struct admin_view {
 typedef void admin_document(const struct admin_view *view, struct json *json);
 
 admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_forwards,
-    admin_pool, admin_workers, admin_config, admin_certificates, admin_health, admin_version, admin_cluster,
+    admin_pool, admin_workers, admin_config, admin_certificates, admin_tls, admin_health, admin_version, admin_cluster,
     admin_cluster_pulls, admin_bans;
 
 /* All that changes, as at one moment. */

@@ -1,5 +1,5 @@
-/* The settings that hold, as the API shows them, where the listeners are, and their
- * certificates. */
+/* The settings that hold, as the API shows them, where the listeners are, their certificates, and
+ * what the kernel does for TLS. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -7,7 +7,9 @@
 #include "daemon/admin/admin_api.h"
 #include "daemon/base/address.h"
 #include "daemon/config/protocol.h"
+#include "daemon/config/setting_words.h"
 #include "daemon/tls/tls_expiry.h"
+#include "daemon/tls/tls_kernel.h"
 
 /* Where the first worker that answers listens, or else where it was told to. */
 static void find_address(const struct admin_view *view, size_t listener, char text[ADDRESS_TEXT]) {
@@ -82,4 +84,30 @@ void admin_certificates(const struct admin_view *view, struct json *json) {
     for (size_t i = 0; view->tls && sluice_tls_context_get_certificate(view->tls, i, &info) == 0; i++)
         add_certificate(&info, now, json);
     json_close(json, ']');
+}
+
+static void add_ktls(const struct admin_view *view, struct json *json) {
+    const struct setting *setting = setting_find("ktls", strlen("ktls"), false);
+    sluice_tls_kernel_info info;
+    (void)tls_kernel_get(view->tls, &info);
+    json_open(json, "ktls", '{');
+    json_put_string(json, "setting", setting_word(setting, view->options->tls.kernel));
+    json_put_bool(json, "used", info.is_used);
+    json_put_bool(json, "sends", info.sends);
+    json_put_bool(json, "changes_keys", info.changes_keys);
+    json_put_optional(json, "failed", info.step);
+    json_put_optional(json, "reason", info.error ? strerror(-info.error) : NULL);
+    json_close(json, '}');
+}
+
+void admin_tls(const struct admin_view *view, struct json *json) {
+    uint64_t with_tls = 0, by_kernel = 0;
+    for (size_t at = 0; at < view->snapshots.count; at++) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        with_tls += snapshot ? snapshot->tls_connections : 0;
+        by_kernel += snapshot ? snapshot->ktls_connections : 0;
+    }
+    json_put_unsigned(json, "connections", with_tls);
+    json_put_unsigned(json, "ktls_connections", by_kernel);
+    add_ktls(view, json);
 }

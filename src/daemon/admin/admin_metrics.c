@@ -11,6 +11,7 @@
 
 #include "daemon/admin/admin_cluster.h"
 #include "daemon/admin/metric_text.h"
+#include "daemon/tls/tls_kernel.h"
 
 /* All streams and players of all workers, added up. */
 struct sums {
@@ -142,6 +143,9 @@ static uint64_t value_of(const void *object, const struct metric *metric) {
 
 static const struct metric worker_metrics[] = {
     {"sluice_worker_connections", "gauge", "Connections of a worker.", WORKER(connections)},
+    {"sluice_worker_tls_connections", "gauge", "Connections of a worker with TLS.", WORKER(tls_connections)},
+    {"sluice_worker_ktls_connections", "gauge", "Connections of a worker whose sent data the kernel encrypts (kTLS).",
+     WORKER(ktls_connections)},
     {"sluice_worker_turns_total", "counter", "Turns of a worker's loop.", WORKER(loop.turns)},
     {"sluice_worker_system_calls_total", "counter", "System calls by which a worker's loop waited.",
      WORKER(loop.enters)},
@@ -332,6 +336,17 @@ static void write_certificates(FILE *out, const struct admin_view *view) {
     }
 }
 
+/* Neither name of a step nor text of an error holds anything that a label would have to escape. */
+static void write_ktls(FILE *out, const struct admin_view *view) {
+    sluice_tls_kernel_info info;
+    if (!tls_kernel_get(view->tls, &info))
+        return;
+    metric_head(out, "sluice_ktls_used", "gauge",
+                "Whether the kernel may encrypt what TLS listeners send, as --ktls asks for; and what it cannot do.");
+    fprintf(out, "sluice_ktls_used{failed=\"%s\",reason=\"%s\"} %d\n", info.step ? info.step : "",
+            info.error ? strerror(-info.error) : "", info.is_used);
+}
+
 char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, ret_size);
@@ -350,6 +365,7 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     write_forwards(out, view);
     write_notices(out, view);
     write_certificates(out, view);
+    write_ktls(out, view);
     admin_cluster_metrics(out, view);
     metric_counter(out, "sluice_log_lines_lost_total",
                    "Log lines that were not written: standard error was not read, or failed.", view->log_lost);

@@ -143,8 +143,9 @@ static const struct setting settings[] = {
          "Players by TLS 1.3 are then sent the same memory as others, after the first 64 KiB of a connection. "
          "auto: if the kernel can also change keys, as Linux does since 6.14. always: also without that; a connection "
          "then ends after 16,777,216 records, or when its client requests a new key, which media players do not. "
-         "What the kernel can do is tried on a loopback connection and logged; without it, and with TLS 1.2, "
-         "OpenSSL encrypts. The module must have been loaded by root: modprobe tls."},
+         "What the kernel can do is tried on a loopback connection and logged; sluicectl status, /api/v1/tls and "
+         "/metrics show it, and for how many connections the kernel encrypts. Without it, and with TLS 1.2, OpenSSL "
+         "encrypts. The module must have been loaded by root: modprobe tls."},
     {"tls-handshakes", SETTING_COUNT, FIELD(tls.handshakes), .group = GROUP_TLS, RANGE(1, 1000000), .preset = "1000",
      .value = "N", .effect = SETTING_LATER, .help = "Limit the TLS handshakes at a time",
      .text = "Further connections are closed. A handshake that takes longer than 10 s ends."},

@@ -161,6 +161,7 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
         .merge_window_auto = player->merge_window_ms == COALESCE_WINDOW_AUTO,
         .queued_bytes = player->queued_bytes,
         .encrypted_bytes = player_encrypted(player),
+        .kernel_sends = session_kernel_sends(session),
         .queued_ms = player_queued_ms(player),
         .behind_ms = player_behind_ms(player, now),
         .stalled_ms = slow_player_stalled_ms(player, now),
@@ -450,6 +451,13 @@ static int take_lists(struct worker *worker, const struct snapshot_request *requ
     return error;
 }
 
+static void count_tls(const struct worker *worker, struct snapshot *snapshot) {
+    for (const struct session *session = worker->sessions; session; session = session->next) {
+        snapshot->tls_connections += session->tls && !session_is_shaking(session);
+        snapshot->ktls_connections += session_kernel_sends(session);
+    }
+}
+
 /* Of the calling thread. */
 static uint64_t thread_cpu_ns(void) {
     struct timespec time;
@@ -464,6 +472,8 @@ int snapshot_take(struct worker *worker, const struct snapshot_request *request,
     snapshot->uptime_ms = worker_now(worker) - server_started_at(worker->server);
     snapshot->cpu_ns = thread_cpu_ns();
     snapshot->connections = worker->session_count;
+    if (request->parts & SNAPSHOT_TLS)
+        count_tls(worker, snapshot);
     for (size_t i = 0; worker->index == 0 && i < REJECT_CAUSES; i++)
         snapshot->refused[i] = server_refused(worker->server, (enum reject_cause)i);
     for (size_t i = 0; worker->index == 0 && worker->records && i < RECOVERY_RESULTS; i++)

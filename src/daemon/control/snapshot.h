@@ -39,6 +39,7 @@ enum snapshot_part {
     SNAPSHOT_FORWARDS = 16,
     SNAPSHOT_ALL = 31,
     SNAPSHOT_BANS = 32,
+    SNAPSHOT_TLS = 512, /* how many connections have it */
     /* for single documents: */
     SNAPSHOT_SUMS = 64,    /* of all streams and players, whatever else is copied */
     SNAPSHOT_FRAMES = 128, /* the last minute of the one stream */
@@ -111,6 +112,7 @@ struct snapshot_player {
     uint64_t dropped[DROP_CAUSES];
     uint64_t queued_bytes;
     uint64_t encrypted_bytes; /* beside the queue, by TLS */
+    bool kernel_sends;        /* what it is sent is encrypted by the kernel */
     uint32_t queued_ms;
     uint64_t behind_ms;  /* since it last had been sent everything */
     uint64_t stalled_ms; /* since it last took a byte of what is to be sent */
@@ -184,6 +186,9 @@ struct snapshot {
     uint64_t uptime_ms;
     uint64_t cpu_ns; /* of the worker's thread, ever */
     uint32_t connections;
+    /* of them, asked for by SNAPSHOT_TLS: with TLS, beyond the handshake; and where the kernel
+     * encrypts what is sent */
+    uint32_t tls_connections, ktls_connections;
     uint64_t refused[REJECT_CAUSES];    /* ever, of the whole server; the first worker's alone */
     uint64_t repairs[RECOVERY_RESULTS]; /* of recordings that were left behind; likewise */
     sluice_pool_stats pool;

@@ -186,6 +186,10 @@ const char *session_tls_reason(const struct session *session) {
     return session->tls ? tls_link_reason(session->tls) : NULL;
 }
 
+bool session_kernel_sends(const struct session *session) {
+    return session->tls && tls_link_kernel_sends(session->tls);
+}
+
 bool session_is_shaking(const struct session *session) {
     const sluice_tls *tls = session->tls ? tls_link_stage(session->tls) : NULL;
     return tls && sluice_tls_get_state(tls) == SLUICE_TLS_HANDSHAKE;

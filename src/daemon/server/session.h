@@ -177,6 +177,9 @@ bool session_is_sending(const struct session *session);
  */
 bool session_refuses_tls(struct session *session);
 
+/* Whether the kernel encrypts what it sends (kTLS). */
+bool session_kernel_sends(const struct session *session);
+
 /* Whether its TLS handshake is under way. */
 bool session_is_shaking(const struct session *session);
 

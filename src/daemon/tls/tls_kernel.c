@@ -4,17 +4,16 @@
 
 #include "daemon/base/log.h"
 
-/* False: the context does not ask for it. */
-static bool get(const sluice_tls_context *context, sluice_tls_kernel_info *ret_info) {
+bool tls_kernel_get(const sluice_tls_context *context, sluice_tls_kernel_info *ret_info) {
     *ret_info = (sluice_tls_kernel_info){.size = sizeof *ret_info};
     return context && sluice_tls_context_get_kernel(context, ret_info) == 0;
 }
 
 void tls_kernel_log(const sluice_tls_context *context, const sluice_tls_context *previous) {
     sluice_tls_kernel_info info, before;
-    if (!get(context, &info))
+    if (!tls_kernel_get(context, &info))
         return;
-    if (get(previous, &before) && before.is_used == info.is_used && before.error == info.error)
+    if (tls_kernel_get(previous, &before) && before.is_used == info.is_used && before.error == info.error)
         return;
     LOG(LOG_INFO, "ktls", {"used", info.is_used ? "yes" : "no"}, {"sends", info.sends ? "yes" : "no"},
         {"changes_keys", info.changes_keys ? "yes" : "no"}, {"failed", info.step ? info.step : "none"},
