@@ -953,34 +953,14 @@ class SessionTest(TlsCase):
         """openssl s_client's k and K, in the middle of a stream that it plays; and by a publisher."""
         daemon = self.start()
         with harness.Steady(daemon, size=4000) as steady:
-            process = subprocess.Popen(["openssl", "s_client", "-tls1_3", "-connect", "%s:%d" % daemon.address()],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            self.addCleanup(process.stdout.close)
-            self.addCleanup(process.stderr.close)
-            self.addCleanup(process.stdin.close)
-            self.addCleanup(process.wait)
-            self.addCleanup(process.kill)
-            process.stdin.write(GET % b"%s.flv" % steady.name.encode())
-            process.stdin.flush()
+            player = tls.OpensslPlayer(self, daemon, steady.name)
             daemon.wait_player(steady.name, 2)
-            got = bytearray()
-
-            def read():
-                while True:
-                    more = os.read(process.stdout.fileno(), 65536)
-                    if not more:
-                        return
-                    got.extend(more)
-            harness.in_thread(self, read)
-            for command in (b"k\n", b"K\n") * 10:
-                process.stdin.write(command)
-                process.stdin.flush()
-                while process.stderr.readline() != b"KEYUPDATE\n":
-                    pass
+            for requests in (False, True) * 10:
+                player.set_key(requests)
                 steady.go_on(4)
                 end = steady.sent[-5]
-                harness.wait_until(lambda end=end: end.payload in got, "frame at %d behind a new key" % end.timestamp)
-            process.kill()
+                player.wait_bytes(end.payload, "frame at %d behind a new key" % end.timestamp)
+            player.process.kill()
         self.stack.close()
 
     def test_upgrade(self):

@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 import struct
+import subprocess
 import tempfile
 import threading
 
@@ -186,6 +187,45 @@ class Daemon(harness.Daemon):
         harness.wait_until(lambda: self.refused(cause) >= count, lambda: "%d of %s, not %d" % (self.refused(cause), cause, count))
         if self.refused(cause) != count:
             raise AssertionError("%d of %s, not %d" % (self.refused(cause), cause, count))
+
+
+class OpensslPlayer:
+    """openssl s_client, which plays a stream of an HTTPS listener, and sets and requests new keys."""
+
+    def __init__(self, test, daemon, name):
+        """test: stops it at its end."""
+        self.process = subprocess.Popen(["openssl", "s_client", "-tls1_3", "-connect", "%s:%d" % daemon.address()],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for stream in (self.process.stdout, self.process.stderr, self.process.stdin):
+            test.addCleanup(stream.close)
+        self.got = bytearray()
+        self._write(b"GET /%s.flv HTTP/1.1\r\nHost: test\r\n\r\n" % name.encode())
+        # The thread ends with the process.
+        harness.in_thread(test, self._read)
+        test.addCleanup(self.process.wait)
+        test.addCleanup(self.process.kill)
+
+    def _write(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def _read(self):
+        while more := os.read(self.process.stdout.fileno(), 65536):
+            self.got.extend(more)
+
+    def set_key(self, requests):
+        """A new key of its own; with requests it wants one of the daemon, too."""
+        self._write(b"K\n" if requests else b"k\n")
+        while self.process.stderr.readline() != b"KEYUPDATE\n":
+            pass
+
+    def wait_bytes(self, data, what):
+        harness.wait_until(lambda: data in self.got, what)
+
+    def wait_end(self):
+        """Until the daemon has ended the connection: (status, what it complains of)."""
+        _, error = self.process.stdin.close(), self.process.stderr.read()
+        return self.process.wait(harness.PATIENCE), error.decode(errors="replace")
 
 
 def client_hello(of=None, session=None):

@@ -13,6 +13,7 @@ BUILD = "build it first: cmake --preset release && cmake --build --preset releas
 MOST_SECONDS = 1200
 RELAYS = [("relay FLV on both backends, byte for byte", "flv"), ("relay RTSP on both backends, byte for byte", "rtsp"),
           ("relay FLV by TLS, encrypted by the kernel where it can (kTLS)", "ktls"),
+          ("openssl s_client, curl and ffmpeg by TLS, encrypted by the kernel (kTLS)", "clients"),
           ("default backend: epoll without bundles and window, else io_uring", "choice"),
           ("io_uring disabled: --backend uring is refused, the default relays on epoll", "disabled")]
 # Of the unit tests those that CI runs on an old kernel: each needs another operation of it.

@@ -1,8 +1,10 @@
-"""What the daemon does on this kernel: relay.py flv|rtsp|ktls|choice|disabled. All but disabled run outside of a guest as well.
+"""What the daemon does on this kernel: relay.py flv|rtsp|ktls|clients|choice|disabled. All but disabled run outside of a
+guest as well.
 
 flv, rtsp: the same stream through either backend; a player gets exactly what was published. choice: the backend that
-it chooses by itself, with a window and without. disabled: io_uring is
-disabled by sysctl, and the daemon says so and relays on epoll. Exit status: 77 if this kernel cannot disable io_uring.
+it chooses by itself, with a window and without. clients: tests/e2e/test_ktls.py, of which nothing may be skipped.
+disabled: io_uring is disabled by sysctl, and the daemon says so and relays on epoll. Exit status: 77 if this kernel
+cannot disable io_uring, or has no kTLS for clients.
 """
 
 import contextlib
@@ -11,6 +13,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/e2e"))
@@ -156,6 +159,18 @@ def ktls():
         raise AssertionError("the kernel has encrypted for %d sockets" % (sockets_of_kernel() - before))
 
 
+def clients():
+    """Other programs' connections, whose records the kernel encrypts."""
+    subprocess.run(["modprobe", "tls"], check=False)
+    if not STATISTICS.exists():
+        print("this kernel has no module tls")
+        sys.exit(77)
+    os.environ["SLUICE_TEST_KTLS"] = "1"
+    result = unittest.main(module="test_ktls", argv=["test_ktls"], verbosity=2, exit=False).result
+    if not result.wasSuccessful() or result.skipped:
+        sys.exit("failed, or skipped: %s" % result.skipped)
+
+
 def choice():
     """What the daemon chooses, by what it finds: epoll where a kernel has no bundles and there is no window."""
     for window in ("0", "2"):
@@ -177,6 +192,8 @@ def main():
         on_both(play_rtsp, ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
     elif what == "ktls":
         ktls()
+    elif what == "clients":
+        clients()
     elif what == "choice":
         choice()
     else:
