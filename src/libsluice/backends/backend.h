@@ -181,8 +181,9 @@ struct sluice_io {
     bool served; /* it has got a block since it was armed; io_uring's alone */
     /* blocks for the next read of several; 0: before the first, or with io_uring none is tried */
     uint8_t burst;
-    bool polled;  /* what is armed is a poll; io_uring's alone */
-    bool hung_up; /* and it has announced the end of both directions, or a reset */
+    bool burst_full; /* the last such read has filled all of its blocks */
+    bool polled;     /* what is armed is a poll; io_uring's alone */
+    bool hung_up;    /* and it has announced the end of both directions, or a reset */
     /* blocks in a row that were filled up, or with bundles, bundles in a row that were cut short;
      * if polled, reads in a row that filled no more than one block; io_uring's alone */
     uint8_t streak;

@@ -79,16 +79,25 @@ ssize_t burst_read_counted(const sluice_io *io, block_burst *burst, bool *ret_le
     return n < 0 ? -errno : n;
 }
 
-/* Fewer when it filled few, with one to spare. */
+/*
+ * Twice as many after a read that filled all; else fewer when it filled few, with one to spare. A
+ * read behind one that filled all has the rest of the same frame: that does not say how many the
+ * next frame will fill. Nor does a read that found nothing.
+ */
 static void set_blocks(sluice_io *io, const block_burst *burst, uint32_t most, bool full) {
     uint32_t blocks = (uint32_t)burst->count;
     if (blocks == 0)
         return;
-    blocks = full ? 2 * blocks : blocks - (uint32_t)(burst->count - burst->used) / 2;
+    if (full)
+        blocks *= 2;
+    else if (!io->burst_full)
+        blocks -= (uint32_t)(burst->count - burst->used) / 2;
     io->burst = (uint8_t)(blocks < most ? blocks : most);
+    io->burst_full = full;
 }
 
 int burst_take(sluice_io *io, block_burst *burst, uint32_t most, size_t n) {
+    const size_t read = n;
     bool full = burst_is_full(burst, n);
     int error = 0;
     if (burst->aimed > 0 && n > 0) {
@@ -103,7 +112,8 @@ int burst_take(sluice_io *io, block_burst *burst, uint32_t most, size_t n) {
         aim_drop(io);
         sluice_chain_append(&io->chain, block);
     }
-    set_blocks(io, burst, most, full);
+    if (read > 0)
+        set_blocks(io, burst, most, full);
     /* From the back: the block taken first is on top again. */
     while (burst->count > burst->used)
         sluice_block_release(burst->blocks[--burst->count]);

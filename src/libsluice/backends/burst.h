@@ -48,8 +48,8 @@ void burst_count_rest(const sluice_io *io, bool on);
 
 /*
  * The @n bytes that came go to the chain, the blocks that they did not reach back to the pool.
- * Twice as many blocks next time after a read that filled all; fewer after one that filled few. 0,
- * or why the stream cannot go on.
+ * Twice as many blocks next time after a read that filled all; fewer after one that filled few,
+ * unless it is what such a read has left. 0, or why the stream cannot go on.
  */
 int burst_take(sluice_io *io, block_burst *burst, uint32_t most, size_t n);
 

@@ -32,7 +32,6 @@ enum {
      * short, a receive is polled for, beginning with reads of so many blocks */
     FULL_STREAK = 3,
     FIRST_BURST = 4,
-    CUT_BLOCKS = 2, /* a bundle that is cut short has filled so many blocks at least */
     /* and no longer after so many reads in a row of one block at most: where there are bundles; and
      * where there are not, since a stream's next key picture would be polled for again */
     SMALL_STREAK = 16,
@@ -645,13 +644,12 @@ static bool found_no_room(const uring *u, sluice_io *io, int result, bool filled
  * does, too. A read takes it at once. What would fill a read is better left to bundles.
  */
 static void note_bundle(const uring *u, sluice_io *io, uint32_t n, bool filled_up) {
-    size_t least = CUT_BLOCKS * (size_t)pool_block_size(io->chain.pool);
     bool is_rest = io->cut && io->cut_at == u->turn && !filled_up;
     if (is_rest)
         io->streak = longer_streak(io);
     else if (io->cut || !filled_up)
         io->streak = 0;
-    io->cut = !io->cut && filled_up && n >= least && n < BURST_BYTES;
+    io->cut = !io->cut && filled_up && n >= pool_block_size(io->chain.pool) && n < BURST_BYTES;
     io->cut_at = u->turn;
 }
 
