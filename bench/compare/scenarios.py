@@ -396,6 +396,8 @@ SCENARIOS = (
           SECURE_RECEIVERS, secure(("uring", "uring+batch=0"), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
     Media("tls-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, with TLS 1.3 and without: sluiced and nginx",
           SECURE_SENDERS, secure(("uring", "uring+merge-window=0"), "private_bytes_per_player"), players=500, look=50, slow=True),
+    Media("ktls-players", "One FLV publisher of 4 Mbit/s to 50 players by HTTPS, encrypted by the kernel and by OpenSSL",
+          ("uring+tls+ktls=always", "uring+tls", "uring"), (), players=50, kbits=4000, slow=True),
     Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that one processor serves",
              ("uring", "nginx-rtmp", "srs", "mediamtx"), capacity(1.5, 3.0), what="publishers", played=20, arrivals="ticks", first=1000,
              most=10000, slow=True),
