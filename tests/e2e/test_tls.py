@@ -787,7 +787,9 @@ class RefusalTest(TlsCase):
         """What fails at its listeners is counted, and logged, as at those for streams: by cause."""
         self.may_copy = True
         daemon = self.start("--admin", "127.0.0.1:0", "--admin", "127.0.0.1:0,tls")
-        place = daemon.log("listening", proto="admin")[1].fields["address"]
+        lines = daemon.log("listening", proto="admin")
+        self.assertEqual([line.fields.get("tls") for line in lines], [None, "yes"])
+        place = lines[1].fields["address"]
         address = ("127.0.0.1", int(place.rpartition(":")[2]))
         # Of OpenSSL: a version, and a cipher, that the daemon does not speak.
         for count, (words, reason) in enumerate(((("-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"), "unsupported protocol"),

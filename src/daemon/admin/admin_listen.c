@@ -89,8 +89,9 @@ int admin_listen(const struct admin_listener_option *option) {
     char text[sizeof option->path + 8];
     int fd = option->fd ? adopt_socket(option->fd) : open_socket(option);
     name(fd, option, text, sizeof text);
+    const log_field fields[] = {{"proto", "admin"}, {"address", text}, {"tls", "yes"}};
     if (fd >= 0)
-        LOG(LOG_INFO, "listening", {"proto", "admin"}, {"address", text});
+        log_write(LOG_INFO, "listening", fields, option->tls ? 3 : 2);
     else
         LOG(LOG_ERROR, "cannot listen", {"proto", "admin"}, {"address", text}, {"reason", strerror(-fd)});
     return fd;
