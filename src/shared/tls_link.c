@@ -23,6 +23,7 @@ struct tls_link {
      * calls on_data to try again */
     bool starved;
     bool is_over;  /* the connection has ended: see end_connection() */
+    bool was_cut;  /* that has been the end of the stream, too */
     bool drops;    /* what comes is not decrypted any more */
     bool finishes; /* close_notify is queued, and the user is told when it has gone */
     bool is_open;  /* the handshake is complete, and the user has been asked what it has to send */
@@ -160,6 +161,10 @@ bool tls_link_kernel_sends(const struct tls_link *link) {
     return link->tls && sluice_tls_get_info(link->tls, &info) == 0 && info.kernel_sends;
 }
 
+bool tls_link_was_cut(const struct tls_link *link) {
+    return link->was_cut;
+}
+
 bool tls_link_was_open(const struct tls_link *link) {
     return link->is_open;
 }
@@ -202,7 +207,9 @@ static void pass_data(struct tls_link *link) {
  * that) and the user has no work left.
  */
 static void end_connection(struct tls_link *link) {
+    bool was_last = is_last(link);
     int error = link->error ? link->error : sluice_tls_end(link->tls);
+    link->was_cut |= !was_last && error == -ECONNRESET;
     link->is_over = true;
     if (error != -EAGAIN && !link->again)
         end(link, error);

@@ -821,6 +821,19 @@ class RefusalTest(TlsCase):
                 while peer.recv(65536):
                     pass
         self.assertEqual((daemon.refused("tls_handshake_failed"), daemon.refused("tls_plaintext")), (2, 2))
+        # close_notify within a handshake is one, also with the connection's end right behind it.
+        for count, (waits, ends) in enumerate(((False, False), (False, True), (True, False), (True, True)), 1):
+            with self.subTest(waits=waits, ends=ends), socket.create_connection(address, harness.PATIENCE) as peer:
+                close_notify = b"\x15\3\3\0\2\1\0"
+                peer.sendall(tls.client_hello() + (b"" if waits else close_notify))
+                if waits:
+                    self.assertEqual(peer.recv(1), b"\x16")
+                    peer.sendall(close_notify)
+                if ends:
+                    peer.shutdown(socket.SHUT_WR)
+                harness.read_to_end(peer)
+                daemon.wait_refused("tls_handshake_failed", 2 + count)
+                daemon.wait_log("request refused", count, proto="admin", reason="the stream has ended in the handshake")
         self.stack.close()
 
     def test_limits(self):

@@ -253,6 +253,7 @@ static void the_end_without_notice_is_a_loss(void **state) {
         assert_int_equal(l.user.received, 5000);
         assert_int_equal(l.user.end, ends ? -ECONNRESET : 0);
         assert_int_equal(tls_link_reason(l.user.link) != NULL, ends);
+        assert_int_equal(tls_link_was_cut(l.user.link), ends);
         /* What comes behind is nobody's. */
         finish_peer(&l, ends, !ends);
         turn_through(l.rig.loop, 5);
@@ -514,6 +515,33 @@ static void the_end_waits_for_blocks(void **state) {
     }
 }
 
+/* In a handshake both are failures, and close_notify is no cut, also with the end behind it. */
+static void a_notice_in_the_handshake_is_no_cut(void **state) {
+    static const uint8_t notice[] = {21, 3, 3, 0, 2, 1, 0};
+    static const struct {
+        bool begins, notifies, ends;
+    } cases[] = {{false, false, true}, {true, false, true}, {true, true, false}, {true, true, true}};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        linked l;
+        linked_begin(&l, false);
+        tls_link_begin(l.user.link, l.user.conn, l.pki.server, NULL);
+        if (cases[i].begins) {
+            (void)SSL_do_handshake(l.peer.ssl); /* the first message */
+            tls_peer_flush(&l.peer);
+        }
+        if (cases[i].notifies)
+            sockets_write(l.peer.fd, notice, sizeof notice);
+        if (cases[i].ends)
+            shutdown(l.peer.fd, SHUT_WR);
+        turn_until(l.rig.loop, &l.user.ended);
+        assert_int_equal(l.user.end, -ECONNRESET);
+        assert_int_equal(tls_link_was_cut(l.user.link), !cases[i].notifies);
+        assert_false(tls_link_was_open(l.user.link));
+        linked_close(&l);
+    }
+}
+
 /* A move. */
 
 typedef struct departure {
@@ -627,6 +655,7 @@ int main(void) {
         cmocka_unit_test(no_call_for_less_than_is_needed),
         cmocka_unit_test(work_that_is_left_comes_before_the_end),
         cmocka_unit_test(the_end_without_notice_is_a_loss),
+        cmocka_unit_test(a_notice_in_the_handshake_is_no_cut),
         cmocka_unit_test(a_forged_record_is_the_end),
         cmocka_unit_test(a_peer_that_takes_nothing_costs_a_batch),
         cmocka_unit_test(what_is_finished_is_sent_first),

@@ -366,8 +366,7 @@ static void note_refusal(struct peer *peer, enum reject_cause cause, const char 
 /* A handshake has failed. The peer may also just have gone, such as a health check does. */
 static void note_failure(struct peer *peer) {
     const sluice_tls *tls = tls_link_stage(peer->tls);
-    sluice_tls_detail detail = sluice_tls_get_detail(tls);
-    if (detail == SLUICE_TLS_DETAIL_NONE || detail == SLUICE_TLS_DETAIL_TRUNCATED)
+    if (sluice_tls_get_detail(tls) == SLUICE_TLS_DETAIL_NONE || tls_link_was_cut(peer->tls))
         return;
     enum reject_cause cause = reject_cause_of_tls(tls);
     note_refusal(peer, cause, cause == REJECT_PLAINTEXT ? reject_reason(cause) : tls_link_reason(peer->tls));
