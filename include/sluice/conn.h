@@ -363,6 +363,64 @@ SLUICE_API int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handov
 /** Closes the socket and releases the bytes. An empty handover is allowed. Any thread. */
 SLUICE_API void sluice_conn_handover_discard(sluice_conn_handover *handover);
 
+/**
+ * A stage between a connection and those who frame and send its bytes, such as TLS: the calls of a
+ * library that has stages, for clients that make their connection themselves. The client calls them
+ * from the connection's events. For users of this table; sluice_tls_conn_stage() returns one.
+ *
+ * While there is a stage, only the stage consumes from the connection's chain and calls
+ * sluice_conn_set_need() and sluice_conn_finish().
+ */
+typedef struct sluice_conn_stage {
+    size_t size; /**< sizeof(sluice_conn_stage). */
+    /**
+     * Makes the stage of a connection that has sent and consumed nothing.
+     * @param options   the library's, such as sluice_tls_stage_options; read only during the call
+     * @param ret_stage untouched on failure
+     * @return 0, or a negative errno
+     */
+    int (*begin)(sluice_conn *conn, const void *options, void **ret_stage);
+    /** Frees it, with the bytes of its chain: in on_closed, or before the first turn. */
+    void (*release)(void *stage);
+    /**
+     * For on_data: takes what has arrived. What it leaves for a later turn it requests by
+     * sluice_conn_again(); a failure is final, and is returned again.
+     * @return 1: the stage's chain has grown; 0: it has not; -ENODATA: the peer has ended the
+     *         stream as the stage's protocol does; another negative errno: the stage has failed
+     */
+    int (*receive)(void *stage);
+    /**
+     * For on_end with error 0.
+     * @return 0: the stream has ended as its sender intended; -EAGAIN: not all is taken: on_data
+     *         is called for that, and the question is to be repeated after @c receive; another
+     *         negative errno: it has not, or the stage has failed
+     */
+    int (*end)(void *stage);
+    /** The bytes for framers. Owned by the stage. */
+    sluice_chain *(*chain)(void *stage);
+    /**
+     * Takes bytes to be sent. The pieces are free for other use after the call.
+     * @param ret_done bytes that were taken, also on failure
+     * @return 0 (all), -EAGAIN (the rest after the next @c sent or @c receive), -ENOBUFS (no block:
+     *         on_data is called to repeat it), or another negative errno: nothing can be sent any
+     *         more; @c receive reports why, if the stage has failed
+     */
+    int (*send)(void *stage, const struct iovec *pieces, size_t count, size_t *ret_done);
+    /** Bytes that wait for the kernel. */
+    size_t (*queued)(const void *stage);
+    /** For on_gather: writes up to @p max pieces of what is queued. @return pieces written */
+    size_t (*gather)(void *stage, struct iovec *iov, size_t max);
+    /** For on_sent. */
+    void (*sent)(void *stage, size_t bytes);
+    /**
+     * For on_gather: whether it may return the user's own pieces in place of the stage's, as where
+     * the kernel encrypts. on_sent passes their bytes to @c sent.
+     */
+    bool (*may_pass)(void *stage);
+    /** Before sluice_conn_close(): tells the peer, as far as the socket takes it at once. */
+    void (*finish)(void *stage);
+} sluice_conn_stage;
+
 /** A listening socket on a loop; opaque. */
 typedef struct sluice_listener sluice_listener;
 

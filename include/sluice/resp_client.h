@@ -18,6 +18,7 @@
  * - -ETIMEDOUT: the oldest command was not answered in time
  * - -EPROTONOSUPPORT: the server rejected "HELLO 3"
  * - -ENOMEM: a command could be queued only in part
+ * - another errno of the stage, if there is one: see sluice_resp_client_stage()
  * - -ECANCELED: sluice_resp_client_close(), sluice_resp_client_free() or sluice_loop_free()
  *
  * After that the client is unusable: every further command fails with -EPIPE. It never reconnects
@@ -35,6 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sluice/conn.h>
 #include <sluice/loop.h>
 #include <sluice/resp.h>
 #include <sluice/slice.h>
@@ -83,6 +85,14 @@ typedef struct sluice_resp_client_options {
      * into the caller's memory are not subject to it.
      */
     const sluice_resp_limits *limits;
+    /**
+     * A stage for the connection, such as sluice_tls_conn_stage(); it must outlive the client.
+     * Commands may be queued at once. Values for the caller's memory are then copied there from the
+     * stage's blocks. Lent memory is returned to the caller as before. Default: none.
+     */
+    const sluice_conn_stage *stage;
+    /** For the stage, such as sluice_tls_stage_options; read during the call. */
+    const void *stage_options;
 } sluice_resp_client_options;
 
 /**
@@ -139,7 +149,7 @@ typedef void sluice_resp_into_fn(sluice_resp_client *client, int error, uint64_t
  * @param fd      always taken over: it is closed even if this fails, possibly in a later turn
  * @param options settings, or NULL for the defaults
  * @param events  NULL, or callbacks that must outlive the client
- * @return 0, -EINVAL (a setting is out of range, or no descriptor), -ENOMEM
+ * @return 0, -EINVAL (a setting is out of range, or no descriptor), -ENOMEM, or the stage's error
  */
 SLUICE_API int sluice_resp_client_new(sluice_loop *loop, int fd, const sluice_resp_client_options *options,
                                       const sluice_resp_client_events *events, void *user,
@@ -157,6 +167,13 @@ SLUICE_API void sluice_resp_client_close(sluice_resp_client *client);
  * freed. Allowed in every callback. NULL is allowed.
  */
 SLUICE_API void sluice_resp_client_free(sluice_resp_client *client);
+
+/**
+ * The stage of the options, for what is to be known of it, such as the reason of a failure: with
+ * sluice_tls_conn_stage() it is a sluice_tls. The client calls it; the user may query it, until
+ * on_closed returns. NULL: there is none (any more).
+ */
+SLUICE_API void *sluice_resp_client_stage(const sluice_resp_client *client);
 
 /** One argument of a command. */
 typedef struct sluice_resp_client_arg {

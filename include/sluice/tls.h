@@ -519,6 +519,20 @@ typedef struct sluice_tls_stats {
  */
 SLUICE_API int sluice_tls_get_stats(const sluice_tls *tls, sluice_tls_stats *ret_stats);
 
+/** Settings of a stage that a client makes by sluice_tls_conn_stage(). */
+typedef struct sluice_tls_stage_options {
+    size_t size;                 /**< sizeof(sluice_tls_stage_options). */
+    sluice_tls_context *context; /**< As for sluice_tls_new(). */
+    const char *name;            /**< As for sluice_tls_new(). */
+} sluice_tls_stage_options;
+
+/**
+ * TLS for a client that takes a stage, such as sluice_resp_client_options.stage, with
+ * sluice_tls_stage_options. Each stage is a sluice_tls.
+ * @return static
+ */
+SLUICE_API const sluice_conn_stage *sluice_tls_conn_stage(void);
+
 /**
  * Whether bytes are the beginning of a TLS handshake, for a port that expects something else.
  * @param bytes the first bytes that a client has sent

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -101,16 +102,21 @@ class Redis:
         if self.process.poll() is not None:
             raise AssertionError("Redis has ended:\n" + self.log())
         with contextlib.suppress(OSError):
-            if self._certificate:
-                socket.create_connection((self.host, self.port), harness.PATIENCE).close()
-                return True
             with contextlib.suppress(Reply):
                 return self.ask("PING") == "PONG"
         return False
 
+    def _connect(self):
+        peer = socket.create_connection((self.host, self.port), harness.PATIENCE)
+        if not self._certificate:
+            return peer
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context.wrap_socket(peer)
+
     def ask(self, *words):
         """One command on its own connection."""
-        with socket.create_connection((self.host, self.port), harness.PATIENCE) as peer, peer.makefile("rb") as file:
+        with self._connect() as peer, peer.makefile("rb") as file:
             if self.password:
                 peer.sendall(command("AUTH", self.password))
                 read_reply(file)

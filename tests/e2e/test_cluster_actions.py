@@ -222,6 +222,38 @@ class TlsTest(ClusterCase):
         d.wait_log("edge", stream=NAME, state="waiting", reason="TLS", detail="unable to get local issuer certificate", failures="1")
         self.assertIn("https %s:%d" % a.address(), nodes.engine.ask("GET", "sluice:node:a"))
 
+    def test_engine(self):
+        """The engine by TLS: a server that is not the right one gets no command, and no password."""
+        folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+        authority, other = (certificates.make(folder, name, is_ca=True) for name in ("authority", "other"))
+        right, wrong = (certificates.make(folder, name, issuer=authority, names=names)
+                        for name, names in (("right", "IP:" + harness.own_host()), ("wrong", "DNS:engine.example")))
+        engine, impostor = (redis_server.Redis(password="geheim", certificate=(one.chain, one.key)) for one in (right, wrong))
+        self.stack.callback(impostor.stop)
+        trusts = ("--tls-ca", authority.chain)
+        nodes = self.stack.enter_context(Cluster("--wait", "1", engine=engine))
+        a, b = (nodes.add(name, *trusts) for name in "ab")
+        self.stack.enter_context(Marked(a, NAME, 1))
+        nodes.wait_owner(NAME, "a")
+        player = self.stack.enter_context(Player(b, NAME))
+        wait_order(player, 1, 50)
+        check_whole(self, player, [1])
+        commands = impostor.ask("INFO", "commandstats")
+        c = nodes.start("c", *trusts, engine=impostor.url)
+        d = nodes.start("d", "--tls-ca", other.chain)
+        e = nodes.start("e", *trusts, engine="rediss://:geheim@%s:%d" % a.address("http"))
+        for node, detail in ((c, "IP address mismatch"), (d, "unable to get local issuer certificate"), (e, "not TLS")):
+            node.wait_log("cluster engine unavailable", reason="TLS", detail=detail)
+        self.assertNotIn("cmdstat_hello", impostor.ask("INFO", "commandstats"))
+        self.assertNotIn("cmdstat_hello", commands)
+        # The connection is lost, and another one is made.
+        engine.stop()
+        for node in (a, b):
+            node.wait_log("cluster engine lost")
+        nodes.engine = redis_server.Redis(password="geheim", certificate=(right.chain, right.key), address=(engine.host, engine.port))
+        for node in (a, b):
+            nodes.wait_node(node.name)
+
 
 if __name__ == "__main__":
     if not redis_server.REDIS:

@@ -11,10 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <sluice/tls.h>
+
 #include "daemon/cluster/cluster_node.h"
 #include "daemon/cluster/cluster_script.h"
 #include "daemon/control/connector.h"
-#include "daemon/control/tls_pipe.h"
 
 enum { SPARE_COMMANDS = 16 }; /* besides the node's own */
 
@@ -40,7 +41,6 @@ struct cluster_link {
     bool is_freed;
     struct event *event; /* the time for connecting; the report of a failure */
     sluice_resp_client *client;
-    struct tls_pipe *pipe;
     char reason[CLUSTER_LINK_REASON];
 };
 
@@ -50,7 +50,6 @@ static void destroy(struct cluster_link *link) {
     LIST_REMOVE(link, link);
     if (link->event)
         event_free(link->event);
-    tls_pipe_free(link->pipe);
     free(link);
 }
 
@@ -59,8 +58,6 @@ void cluster_link_free(struct cluster_link *link) {
         return;
     link->is_freed = true;
     event_del(link->event);
-    tls_pipe_free(link->pipe);
-    link->pipe = NULL;
     if (link->client)
         sluice_resp_client_free(link->client);
     else if (!link->is_connecting)
@@ -104,6 +101,13 @@ static const char *reason_of(int error) {
     }
 }
 
+static void fail_closed(struct cluster_link *link, const sluice_tls *tls, int error) {
+    char reason[CLUSTER_LINK_REASON];
+    const bool is_tls = tls && sluice_tls_get_state(tls) == SLUICE_TLS_FAILED;
+    snprintf(reason, sizeof reason, "%s%s", is_tls ? "TLS: " : "", is_tls ? sluice_tls_reason(tls) : reason_of(error));
+    fail(link, reason);
+}
+
 /* The last callback of the client. */
 static void on_closed(sluice_resp_client *client, int error, void *user) {
     struct cluster_link *link = user;
@@ -112,8 +116,8 @@ static void on_closed(sluice_resp_client *client, int error, void *user) {
         destroy(link);
         return;
     }
+    fail_closed(link, sluice_resp_client_stage(client), error);
     sluice_resp_client_free(client);
-    fail(link, reason_of(error));
 }
 
 static void on_push(sluice_resp_client *client, sluice_resp_reply *push, void *user) {
@@ -121,11 +125,6 @@ static void on_push(sluice_resp_client *client, sluice_resp_reply *push, void *u
     (void)client;
     if (link->state == LINK_OPEN && !link->is_freed)
         link->calls->pushed(link->user, push);
-}
-
-/* The pipe ends the client's connection next. */
-static void on_pipe_failed(const char *reason, void *user) {
-    fail(user, reason);
 }
 
 /* ---- What the server is ---- */
@@ -262,18 +261,17 @@ static void begin(struct cluster_link *link, int fd, sluice_tls_context *context
                                        .bulk = CLUSTER_REPLY_SIZE,
                                        .reply = CLUSTER_REPLY_SIZE,
                                        .elements = CLUSTER_REPLY_ELEMENTS};
+    const sluice_tls_stage_options tls = {.size = sizeof tls, .context = context, .name = link->job.host};
     const sluice_resp_client_options options = {.size = sizeof options,
                                                 .max_commands = CLUSTER_COMMANDS_MAX + SPARE_COMMANDS,
                                                 .max_queued = CLUSTER_LINK_QUEUED,
                                                 .timeout_ms = CLUSTER_LINK_MS,
-                                                .limits = &limits};
+                                                .limits = &limits,
+                                                .stage = link->job.is_secure ? sluice_tls_conn_stage() : NULL,
+                                                .stage_options = &tls};
     const int on = 1;
-    int error = 0;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (link->job.is_secure)
-        error = tls_pipe_new(link->links->loop, fd, context, link->job.host, on_pipe_failed, link, &link->pipe, &fd);
-    if (!error)
-        error = sluice_resp_client_new(link->links->loop, fd, &options, &events, link, &link->client);
+    int error = sluice_resp_client_new(link->links->loop, fd, &options, &events, link, &link->client);
     if (error)
         fail(link, strerror(-error));
     else

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,15 +11,13 @@
 #include <sluice/writer.h>
 
 #include "abi/sized.h"
+#include "clients/resp_args.h"
 
 enum {
     NS_PER_MS = 1000000,
-    CRLF_SIZE = 2,
     /* bytes of memory for a value that are worth a receive of their own */
     LARGE = 16 << 10,
-    /* of the writer: what is copied in a row may lie in two chunks */
-    ITEMS_PER_COPY = 2,
-    ITEMS_PER_REFERENCE = 1 + ITEMS_PER_COPY, /* with the framing behind it */
+    STAGE_BATCH = 64 << 10, /* bytes that the stage is given at once */
 };
 
 enum command_kind {
@@ -66,7 +63,9 @@ struct outcome {
 };
 
 struct sluice_resp_client {
-    sluice_conn *conn; /* NULL when it has gone */
+    sluice_conn *conn;              /* NULL when it has gone */
+    const sluice_conn_stage *calls; /* of the stage; NULL: there is none */
+    void *stage;                    /* NULL: none, or it has gone */
     sluice_writer *writer;
     sluice_resp *resp;
     sluice_timer *timer; /* NULL without a timeout */
@@ -83,8 +82,15 @@ struct sluice_resp_client {
     /* The first command's string: its header is consumed, and so are the bytes when not
      * is_filling. */
     bool is_open;
-    bool is_filling; /* the connection receives into the memory */
+    bool is_filling; /* the connection receives into the memory, or the stage's bytes are copied */
     uint64_t length;
+    uint64_t filled; /* of a copy */
+
+    /* With a stage: */
+    bool is_starved; /* it could not take what is to be sent, and on_data repeats that */
+    bool is_unasked; /* data has come that it was not asked for */
+    bool passes;     /* the writer's own pieces are being sent */
+    bool is_over;    /* the connection has ended, and the stage has bytes left */
 
     /* The first command has its answer, but the kernel still reads what it has lent. */
     bool is_held;
@@ -140,7 +146,14 @@ static void fail(sluice_resp_client *client, int error) {
         return;
     client->is_closing = true;
     client->error = error;
+    if (client->stage)
+        client->calls->finish(client->stage);
     sluice_conn_close(client->conn);
+}
+
+/* The bytes of replies. */
+static sluice_chain *chain_of(const sluice_resp_client *client) {
+    return client->stage ? client->calls->chain(client->stage) : sluice_conn_chain(client->conn);
 }
 
 static bool is_large(const struct command *command) {
@@ -278,7 +291,7 @@ static int take_answer(sluice_resp_client *client, sluice_resp_reply *reply) {
 /* The next reply or push, whole. The steps say 1 (go on), 0 (wait for more), or what is wrong. */
 static int take_reply(sluice_resp_client *client) {
     sluice_resp_reply *reply;
-    int result = sluice_resp_next(client->resp, sluice_conn_chain(client->conn), &reply);
+    int result = sluice_resp_next(client->resp, chain_of(client), &reply);
     if (result <= 0 || take_message(client, reply))
         return result;
     return take_answer(client, reply);
@@ -286,11 +299,33 @@ static int take_reply(sluice_resp_client *client) {
 
 static void received(sluice_conn *conn, int error, size_t done, void *user);
 
+/* The first command's string, as far as the stage has it. 1: it is whole; 0: it is not */
+static int copy_string(sluice_resp_client *client) {
+    sluice_chain *chain = chain_of(client);
+    const size_t length = sluice_chain_length(chain);
+    const uint64_t left = client->length - client->filled;
+    const size_t n = length < left ? length : (size_t)left;
+    sluice_slice slice;
+    if (n > 0 && sluice_chain_take(chain, n, &slice) == 0) {
+        client->filled += sluice_slice_copy(&slice, 0, (char *)head(client)->memory + client->filled, n);
+        sluice_slice_release(&slice);
+    }
+    return client->filled == client->length;
+}
+
+/* Into the memory, of which the kernel writes what has not come yet. As copy_string() */
+static int fill_string(sluice_resp_client *client) {
+    client->filled = 0;
+    if (client->stage)
+        return copy_string(client);
+    return sluice_conn_receive_into(client->conn, head(client)->memory, (size_t)client->length, received, client);
+}
+
 /* The header of the first command's string, and as much of the string as is there. */
 static int open_string(sluice_resp_client *client) {
     struct command *command = head(client);
     uint64_t length;
-    int result = sluice_resp_bulk_open(client->resp, sluice_conn_chain(client->conn), &length);
+    int result = sluice_resp_bulk_open(client->resp, chain_of(client), &length);
     if (result == -ENOMSG)
         return take_reply(client);
     if (result <= 0)
@@ -304,7 +339,7 @@ static int open_string(sluice_resp_client *client) {
     client->length = length;
     if (length == 0)
         return 1;
-    result = sluice_conn_receive_into(client->conn, command->memory, (size_t)length, received, client);
+    result = fill_string(client);
     client->is_filling = result == 0;
     if (result == 1)
         sluice_resp_bulk_advance(client->resp, length);
@@ -313,7 +348,7 @@ static int open_string(sluice_resp_client *client) {
 
 /* The line end behind a string that lies in the caller's memory. */
 static int close_string(sluice_resp_client *client) {
-    int result = sluice_resp_bulk_close(client->resp, sluice_conn_chain(client->conn));
+    int result = sluice_resp_bulk_close(client->resp, chain_of(client));
     if (result <= 0)
         return result;
     client->is_open = false;
@@ -335,7 +370,7 @@ static void take_all(sluice_resp_client *client) {
         result = step(client);
     if (result < 0)
         fail(client, result);
-    else if (!client->is_closing)
+    else if (!client->is_closing && !client->stage)
         sluice_conn_set_need(client->conn, sluice_resp_need(client->resp));
 }
 
@@ -356,37 +391,137 @@ static void received(sluice_conn *conn, int error, size_t done, void *user) {
     leave(client);
 }
 
+/* Bytes of commands have been taken, by the kernel or by the stage. */
+static void taken(sluice_resp_client *client, size_t bytes) {
+    sluice_writer_sent(client->writer, bytes);
+    if (!client->is_held || head(client)->lent > 0)
+        return;
+    sluice_conn_resume(client->conn);
+    tell_held(client);
+    take_all(client);
+    if (client->stage && !client->is_closing)
+        sluice_conn_again(client->conn); /* it has not been asked meanwhile */
+}
+
+/* ---- A stage ---- */
+
+/* The connection has ended, with all that the stage has received. */
+static void end_staged(sluice_resp_client *client) {
+    int error = client->calls->end(client->stage);
+    client->is_over = error == -EAGAIN;
+    if (!client->is_over)
+        fail(client, error ? error : -EPIPE);
+}
+
+/*
+ * While an answer is held, nothing is received, as without a stage; but the stage may have to
+ * receive before it can send.
+ */
+static void receive_staged(sluice_resp_client *client) {
+    client->is_unasked = client->is_held && !client->is_starved;
+    if (client->is_unasked)
+        return;
+    int result = client->calls->receive(client->stage);
+    if (client->is_filling && copy_string(client) == 1) {
+        client->is_filling = false;
+        sluice_resp_bulk_advance(client->resp, client->length);
+    }
+    take_all(client);
+    if (client->is_closing)
+        return;
+    if (result < 0 && !(result == -ENODATA && client->is_held))
+        fail(client, result == -ENODATA ? -EPIPE : result);
+    else if (client->is_over)
+        end_staged(client);
+    if (client->is_starved && !client->is_closing)
+        sluice_conn_want_send(client->conn);
+    client->is_starved = false;
+}
+
+/* Shortens the pieces to STAGE_BATCH, so that a server that does not read holds no more. */
+static size_t cut(struct iovec *iov, size_t count) {
+    size_t left = STAGE_BATCH;
+    for (size_t i = 0; i < count; i++) {
+        if (iov[i].iov_len >= left) {
+            iov[i].iov_len = left;
+            return i + 1;
+        }
+        left -= iov[i].iov_len;
+    }
+    return count;
+}
+
+/* The stage takes the next bytes of commands. */
+static void send_staged(sluice_resp_client *client, struct iovec *iov, size_t max) {
+    size_t done = 0, count = sluice_writer_gather(client->writer, iov, max);
+    if (count == 0)
+        return;
+    int error = client->calls->send(client->stage, iov, cut(iov, count), &done);
+    taken(client, done);
+    if (client->is_closing)
+        return;
+    client->is_starved = error != 0;
+    if (client->is_held && error)
+        sluice_conn_resume(client->conn);
+    else if (client->is_held)
+        sluice_conn_pause(client->conn);
+    /* A failure is reported there, too. */
+    if (error && (client->is_unasked || (error != -EAGAIN && error != -ENOBUFS)))
+        sluice_conn_again(client->conn);
+}
+
+static size_t gather_staged(sluice_resp_client *client, struct iovec *iov, size_t max) {
+    if (client->calls->may_pass(client->stage)) {
+        size_t count = sluice_writer_gather(client->writer, iov, max);
+        client->passes = count > 0;
+        return count;
+    }
+    if (client->calls->queued(client->stage) == 0)
+        send_staged(client, iov, max);
+    return client->is_closing ? 0 : client->calls->gather(client->stage, iov, max);
+}
+
 /* ---- Callbacks of the connection ---- */
 
 static void on_data(sluice_conn *conn, void *user) {
     sluice_resp_client *client = user;
     (void)conn;
     enter(client);
-    take_all(client);
+    if (client->stage)
+        receive_staged(client);
+    else
+        take_all(client);
     leave(client);
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     sluice_resp_client *client = user;
     (void)conn;
-    fail(client, error ? error : -EPIPE);
+    if (client->stage && !error)
+        end_staged(client);
+    else
+        fail(client, error ? error : -EPIPE);
 }
 
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
     sluice_resp_client *client = user;
     (void)conn;
-    return sluice_writer_gather(client->writer, iov, max);
+    enter(client);
+    size_t count = client->stage ? gather_staged(client, iov, max) : sluice_writer_gather(client->writer, iov, max);
+    leave(client);
+    return count;
 }
 
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     sluice_resp_client *client = user;
+    const bool is_commands = !client->stage || client->passes;
+    (void)conn;
     enter(client);
-    sluice_writer_sent(client->writer, bytes);
-    if (client->is_held && head(client)->lent == 0) {
-        sluice_conn_resume(conn);
-        tell_held(client);
-        take_all(client);
-    }
+    client->passes = false;
+    if (client->stage)
+        client->calls->sent(client->stage, bytes);
+    if (is_commands)
+        taken(client, bytes);
     leave(client);
 }
 
@@ -406,6 +541,9 @@ static void on_closed(sluice_conn *conn, void *user) {
         tell(client, (struct outcome){.error = client->error ? client->error : -ECANCELED});
     if (client->events->on_closed)
         client->events->on_closed(client, client->error, client->user);
+    if (client->stage)
+        client->calls->release(client->stage);
+    client->stage = NULL;
     leave(client);
 }
 
@@ -435,14 +573,6 @@ static void on_timer(sluice_timer *timer, void *user) {
 
 /* ---- Commands ---- */
 
-static size_t arg_length(const sluice_resp_client_arg *arg) {
-    return arg->slice ? sluice_slice_length(arg->slice) : arg->length;
-}
-
-static bool arg_equals(const sluice_resp_client_arg *arg, const char *word) {
-    return !arg->slice && arg->length == strlen(word) && strncasecmp(arg->data, word, arg->length) == 0;
-}
-
 static bool is_command(const sluice_resp_client_arg *args, size_t count) {
     return count > 0 && count <= INT32_MAX && !args[0].slice;
 }
@@ -456,79 +586,13 @@ static enum command_kind kind_of(const sluice_resp_client_arg *args, size_t coun
         {"PSYNC", COMMAND_REFUSED}, {"SYNC", COMMAND_REFUSED},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (arg_equals(&args[0], names[i].name))
+        if (resp_args_is(&args[0], names[i].name))
             return names[i].kind;
     for (uint8_t word = 0; word < CONFIRMATIONS; word++)
-        if (arg_equals(&args[0], words[word]))
+        if (resp_args_is(&args[0], words[word]))
             return COMMAND_SUBSCRIPTION;
-    bool is_refused = count > 1 && arg_equals(&args[0], "CLIENT") && arg_equals(&args[1], "REPLY");
+    bool is_refused = count > 1 && resp_args_is(&args[0], "CLIENT") && resp_args_is(&args[1], "REPLY");
     return is_refused ? COMMAND_REFUSED : COMMAND_PLAIN;
-}
-
-/* Whether the writer takes it all, so that none of it is queued without the rest. */
-static int admit(const sluice_resp_client *client, const sluice_resp_client_arg *args, size_t count) {
-    char header[SLUICE_RESP_HEADER_SIZE];
-    sluice_writer_stats stats = {.size = sizeof stats};
-    sluice_writer_get_stats(client->writer, &stats);
-    size_t copied = sluice_resp_write_header(header, SLUICE_RESP_ARRAY, count);
-    size_t referenced = 0, items = ITEMS_PER_COPY;
-    for (size_t i = 0; i < count; i++) {
-        size_t length = arg_length(&args[i]);
-        bool is_copied = !args[i].slice && !args[i].is_lent;
-        copied += sluice_resp_write_header(header, SLUICE_RESP_BULK, length) + CRLF_SIZE;
-        if (length > stats.limit || copied + referenced > stats.limit - length)
-            return -EMSGSIZE;
-        *(is_copied ? &copied : &referenced) += length;
-        items += is_copied ? 0 : ITEMS_PER_REFERENCE;
-    }
-    items += copied / SLUICE_WRITER_COPY_MAX;
-    if (items > SLUICE_WRITER_ITEMS_MAX)
-        return -EMSGSIZE;
-    bool has_room = copied + referenced <= stats.limit - stats.queued_bytes &&
-                    items <= SLUICE_WRITER_ITEMS_MAX - stats.queued_items;
-    return has_room ? 0 : -EAGAIN;
-}
-
-static void given_back(const void *data, size_t size, void *user) {
-    struct command *command = user;
-    (void)data;
-    (void)size;
-    command->lent--;
-}
-
-static int queue_arg(sluice_writer *writer, const sluice_resp_client_arg *arg, struct command *command) {
-    if (arg->slice)
-        return sluice_writer_slice(writer, arg->slice);
-    if (arg->is_lent) {
-        int error = sluice_writer_borrow(writer, arg->data, arg->length, given_back, command);
-        command->lent += error == 0;
-        return error;
-    }
-    int error = 0;
-    for (size_t done = 0; done < arg->length && !error;) {
-        size_t here = arg->length - done < SLUICE_WRITER_COPY_MAX ? arg->length - done : SLUICE_WRITER_COPY_MAX;
-        error = sluice_writer_copy(writer, (const char *)arg->data + done, here);
-        done += here;
-    }
-    return error;
-}
-
-static int queue_args(sluice_writer *writer, const sluice_resp_client_arg *args, size_t count,
-                      struct command *command) {
-    char text[2 * SLUICE_RESP_HEADER_SIZE]; /* what lies between two arguments' bytes */
-    size_t size = sluice_resp_write_header(text, SLUICE_RESP_ARRAY, count);
-    for (size_t i = 0; i < count; i++) {
-        size += sluice_resp_write_header(text + size, SLUICE_RESP_BULK, arg_length(&args[i]));
-        int error = sluice_writer_copy(writer, text, size);
-        if (!error)
-            error = queue_arg(writer, &args[i], command);
-        if (error)
-            return error;
-        text[0] = '\r';
-        text[1] = '\n';
-        size = CRLF_SIZE;
-    }
-    return sluice_writer_copy(writer, text, size);
 }
 
 static void start_timeout(sluice_resp_client *client, struct command *command) {
@@ -546,20 +610,21 @@ static int give(sluice_resp_client *client, const sluice_resp_client_arg *args, 
         return -EPIPE;
     if (client->count == client->max + client->is_greeting)
         return -EAGAIN;
-    int error = admit(client, args, count);
+    int error = resp_args_admit(client->writer, args, count);
     if (error)
         return error;
     struct command *command = at(client, client->count);
     size_t queued = sluice_writer_queued(client->writer);
     *command = given;
-    error = queue_args(client->writer, args, count, command);
+    error = resp_args_queue(client->writer, args, count, &command->lent);
     if (error && sluice_writer_queued(client->writer) == queued)
         return error;
     client->count++;
     client->large += is_large(command);
     /* What comes with a large value's head is copied. Left as it is between commands: often they
      * are all alike. */
-    sluice_conn_set_read_ahead(client->conn, client->large == 0);
+    if (!client->stage)
+        sluice_conn_set_read_ahead(client->conn, client->large == 0);
     start_timeout(client, command);
     /* A part of it is queued, and memory may be lent: it fails like the others. */
     if (error)
@@ -590,7 +655,7 @@ int sluice_resp_client_subscribe(sluice_resp_client *client, const sluice_resp_c
     if (!is_command(args, count) || kind_of(args, count) != COMMAND_SUBSCRIPTION || count < 2)
         return -EINVAL;
     struct command command = {.kind = COMMAND_SUBSCRIPTION, .reply_fn = fn, .user = user};
-    while (!arg_equals(&args[0], words[command.word]))
+    while (!resp_args_is(&args[0], words[command.word]))
         command.word++;
     command.confirmations = (uint32_t)count - 1;
     return give(client, args, count, command);
@@ -615,6 +680,10 @@ int sluice_resp_client_get_into(sluice_resp_client *client, const sluice_resp_ar
                                 sluice_resp_into_fn *fn, void *user) {
     const sluice_resp_client_arg args[] = {{.data = "GET", .length = 3}, {.data = key->data, .length = key->length}};
     return sluice_resp_client_command_into(client, args, 2, memory, size, fn, user);
+}
+
+void *sluice_resp_client_stage(const sluice_resp_client *client) {
+    return client->stage;
 }
 
 size_t sluice_resp_client_waiting(const sluice_resp_client *client) {
@@ -670,9 +739,31 @@ static int greet(sluice_resp_client *client) {
     return give(client, args, 2, (struct command){.kind = COMMAND_GREETING});
 }
 
+/* What a client has of its connection, which it owns from now on. */
+static int connect_client(sluice_resp_client *client, const sluice_resp_client_options *o) {
+    const size_t queued = o->max_queued ? o->max_queued : SLUICE_RESP_CLIENT_DEFAULT_QUEUED;
+    int error = sluice_writer_new(client->conn, queued, &client->writer);
+    if (!error && o->stage)
+        error = o->stage->begin(client->conn, o->stage_options, &client->stage);
+    client->calls = o->stage;
+    return !error && o->resp3 ? greet(client) : error;
+}
+
+/* One whose connection has not been used. */
+static void disconnect_client(sluice_resp_client *client) {
+    static const sluice_conn_events deaf = {.size = sizeof deaf};
+    sluice_writer_free(client->writer);
+    if (client->stage)
+        client->calls->release(client->stage);
+    if (client->conn)
+        (void)sluice_conn_set_events(client->conn, &deaf, NULL);
+    sluice_conn_close(client->conn);
+    sluice_timer_free(client->timer);
+    discard(client);
+}
+
 int sluice_resp_client_new(sluice_loop *loop, int fd, const sluice_resp_client_options *options,
                            const sluice_resp_client_events *events, void *user, sluice_resp_client **ret_client) {
-    static const sluice_conn_events deaf = {.size = sizeof deaf};
     sluice_resp_client *client;
     sluice_resp_client_options o;
     if (fd < 0)
@@ -680,6 +771,8 @@ int sluice_resp_client_new(sluice_loop *loop, int fd, const sluice_resp_client_o
     int error = SIZED_READ(&o, options);
     if (!error && events)
         error = SIZED_CHECK(events);
+    if (!error && o.stage)
+        error = SIZED_CHECK(o.stage);
     if (!error)
         error = create(loop, &o, &client);
     if (error) {
@@ -691,18 +784,10 @@ int sluice_resp_client_new(sluice_loop *loop, int fd, const sluice_resp_client_o
     error = sluice_conn_new(loop, fd, &conn_events, client, &client->conn);
     if (error)
         close(fd);
-    if (!error)
-        error = sluice_writer_new(client->conn, o.max_queued ? o.max_queued : SLUICE_RESP_CLIENT_DEFAULT_QUEUED,
-                                  &client->writer);
-    if (!error && o.resp3)
-        error = greet(client);
+    else
+        error = connect_client(client, &o);
     if (error) {
-        sluice_writer_free(client->writer);
-        if (client->conn)
-            (void)sluice_conn_set_events(client->conn, &deaf, NULL);
-        sluice_conn_close(client->conn);
-        sluice_timer_free(client->timer);
-        discard(client);
+        disconnect_client(client);
         return error;
     }
     *ret_client = client;
