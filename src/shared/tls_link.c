@@ -156,6 +156,10 @@ size_t tls_link_queued(const struct tls_link *link) {
     return link->tls ? sluice_tls_queued(link->tls) : 0;
 }
 
+bool tls_link_passes(const struct tls_link *link) {
+    return link->passes;
+}
+
 bool tls_link_kernel_sends(const struct tls_link *link) {
     sluice_tls_info info = {.size = sizeof info};
     return link->tls && sluice_tls_get_info(link->tls, &info) == 0 && info.kernel_sends;

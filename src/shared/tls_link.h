@@ -91,6 +91,9 @@ bool tls_link_kernel_sends(const struct tls_link *link);
 /* Whether its stream has ended without close_notify, with TLS still intact until then. */
 bool tls_link_was_cut(const struct tls_link *link);
 
+/* Whether the kernel is sending the user's own pieces, which it encrypts. */
+bool tls_link_passes(const struct tls_link *link);
+
 /* Encrypted bytes that wait for the kernel, in blocks. */
 size_t tls_link_queued(const struct tls_link *link);
 

@@ -135,7 +135,7 @@ void session_take_player(struct session *session, struct player *player) {
 }
 
 bool session_is_sending(const struct session *session) {
-    return !session->tls && sluice_conn_is_sending(session->conn);
+    return session->tls ? tls_link_passes(session->tls) : sluice_conn_is_sending(session->conn);
 }
 
 /* The clearest words: of the protocol, which make a client say that this is no TLS; or an alert

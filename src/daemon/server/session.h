@@ -168,7 +168,10 @@ bool session_is_flushing(const struct session *session);
 /* The session plays: sets whose the player is, its connection, and what TLS holds for it. */
 void session_take_player(struct session *session, struct player *player);
 
-/* Whether pieces of it are with the kernel, so that it cannot move. With TLS none ever are. */
+/*
+ * Whether pieces of it are with the kernel, so that it cannot move. With TLS none are, unless the
+ * kernel encrypts.
+ */
 bool session_is_sending(const struct session *session);
 
 /*
