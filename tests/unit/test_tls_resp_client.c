@@ -77,8 +77,10 @@ static void on_closed(sluice_resp_client *client, int error, void *user) {
 static const sluice_resp_client_events events = {.size = sizeof events, .on_closed = on_closed};
 
 static void on_plain_closed(sluice_resp_client *client, int error, void *user) {
-    (void)client, (void)error;
-    ((session *)user)->closed++;
+    session *s = user;
+    (void)client;
+    s->error = error;
+    s->closed++;
 }
 
 static const sluice_resp_client_events plain_events = {.size = sizeof plain_events, .on_closed = on_plain_closed};
@@ -477,9 +479,9 @@ typedef struct plain_stage {
     sluice_conn *conn;
     uint8_t bytes[2048];
     size_t length;
-    unsigned sends, refused;
+    unsigned sends, refused, ends;
     uint64_t passed;
-    bool passes, is_finished;
+    bool may_pass, passes, is_finished;
 } plain_stage;
 
 static plain_stage plain;
@@ -500,9 +502,13 @@ static int plain_receive(void *stage) {
     return sluice_chain_length(sluice_conn_chain(p->conn)) > 0;
 }
 
+/* It has something left, for which it asks to be called. */
 static int plain_end(void *stage) {
-    (void)stage;
-    return 0;
+    plain_stage *p = stage;
+    if (p->ends++ > 0)
+        return 0;
+    sluice_conn_again(p->conn);
+    return -EAGAIN;
 }
 
 static sluice_chain *plain_chain(void *stage) {
@@ -512,7 +518,11 @@ static sluice_chain *plain_chain(void *stage) {
 /* Takes a part; each other time it has no block, and looks for one in the next turn. */
 static int plain_send(void *stage, const struct iovec *pieces, size_t count, size_t *ret_done) {
     plain_stage *p = stage;
+    size_t total = 0;
     assert_true(count > 0 && p->length == 0);
+    for (size_t i = 0; i < count; i++)
+        total += pieces[i].iov_len;
+    assert_true(total <= 64 << 10);
     *ret_done = 0;
     if (p->sends++ % 2 == 0) {
         p->refused++;
@@ -547,7 +557,7 @@ static void plain_sent(void *stage, size_t bytes) {
 
 static bool plain_may_pass(void *stage) {
     plain_stage *p = stage;
-    p->passes = p->sends >= 6 && p->length == 0;
+    p->passes = p->may_pass && p->sends >= 6 && p->length == 0;
     return p->passes;
 }
 
@@ -555,67 +565,81 @@ static void plain_finish(void *stage) {
     ((plain_stage *)stage)->is_finished = true;
 }
 
-/* Encryption in the kernel: lent memory is returned when it has been sent, not before. */
-static void the_clients_own_pieces_are_sent(void **state) {
-    static const sluice_conn_stage calls = {.size = sizeof calls,
-                                            .begin = plain_begin,
-                                            .release = plain_release,
-                                            .receive = plain_receive,
-                                            .end = plain_end,
-                                            .chain = plain_chain,
-                                            .send = plain_send,
-                                            .queued = plain_queued,
-                                            .gather = plain_gather,
-                                            .sent = plain_sent,
-                                            .may_pass = plain_may_pass,
-                                            .finish = plain_finish};
-    const sluice_resp_client_options options = {.size = sizeof options, .stage = &calls};
-    (void)state;
-    session s;
-    int fds[2];
-    uint8_t *bytes = malloc(LARGE), *heard = malloc(LARGE + 100);
-    assert_true(bytes && heard);
-    pattern_fill(SEED, 0, bytes, LARGE);
-    set_up(&s);
-    sockets_tcp_pair(fds);
-    sockets_hold_little(fds[0], fds[1]);
-    assert_int_equal(sluice_resp_client_new(s.rig.loop, fds[0], &options, &plain_events, &s, &s.client), 0);
-    const sluice_resp_arg value = {bytes, LARGE};
-    assert_int_equal(sluice_resp_client_set(s.client, &key, &value, replied, &s), 0);
-    turn_through(s.rig.loop, 30);
-    sockets_write(fds[1], "-too large\r\n", 12);
-    turn_through(s.rig.loop, 10);
-    assert_int_equal(s.entries, 0);
+static const sluice_conn_stage plain_calls = {.size = sizeof plain_calls,
+                                              .begin = plain_begin,
+                                              .release = plain_release,
+                                              .receive = plain_receive,
+                                              .end = plain_end,
+                                              .chain = plain_chain,
+                                              .send = plain_send,
+                                              .queued = plain_queued,
+                                              .gather = plain_gather,
+                                              .sent = plain_sent,
+                                              .may_pass = plain_may_pass,
+                                              .finish = plain_finish};
+
+/* A SET whose answer comes before the server has read it. */
+static void set_early(session *s, int peer, const uint8_t *bytes) {
     static const char header[] = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$3145728\r\n";
     const size_t most = sizeof header - 1 + LARGE + 2;
+    const sluice_resp_arg value = {bytes, LARGE};
+    uint8_t *heard = malloc(most);
+    assert_non_null(heard);
+    assert_int_equal(sluice_resp_client_set(s->client, &key, &value, replied, s), 0);
+    turn_through(s->rig.loop, 30);
+    sockets_write(peer, "-too large\r\n", 12);
+    turn_through(s->rig.loop, 10);
+    assert_int_equal(s->entries, 0);
     for (size_t done = 0; done < most;) {
-        ssize_t n = recv(fds[1], heard + done, most - done, MSG_DONTWAIT);
+        ssize_t n = recv(peer, heard + done, most - done, MSG_DONTWAIT);
         done += n > 0 ? (size_t)n : 0;
-        turn_through(s.rig.loop, 1);
+        turn_through(s->rig.loop, 1);
     }
-    turn_until_told(&s, 1);
-    assert_told(&s, 0, 0, "too large");
+    turn_until_told(s, 1);
+    assert_told(s, 0, 0, "too large");
     assert_memory_equal(heard, header, sizeof header - 1);
     assert_true(pattern_matches(SEED, 0, heard + sizeof header - 1, LARGE));
-    assert_true(plain.refused > 1 && plain.passed > LARGE - (64 << 10));
-    /* And back: without TLS the value lies in the connection's chain. */
-    memset(heard, 0, LARGE);
-    assert_int_equal(sluice_resp_client_get_into(s.client, &key, heard, 1000, got, &s), 0);
-    sockets_write(fds[1], "$1000\r\n", 7);
-    sockets_write(fds[1], bytes, 1000);
-    sockets_write(fds[1], "\r\n", 2);
-    turn_until_told(&s, 2);
-    assert_int_equal(s.log[1].length, 1000);
-    assert_true(pattern_matches(SEED, 0, heard, 1000));
-    sluice_resp_client_close(s.client);
-    turn_until_count(s.rig.loop, &s.closed, 1);
-    assert_true(plain.is_finished);
-    assert_null(plain.conn);
-    sluice_resp_client_free(s.client);
-    close(fds[1]);
+    free(heard);
+}
+
+/* Where the kernel encrypts, the client's own pieces go; what is lent returns when it is sent. */
+static void pieces_of_stage_or_client(void **state) {
+    const sluice_resp_client_options options = {.size = sizeof options, .stage = &plain_calls};
+    (void)state;
+    session s;
+    uint8_t *bytes = malloc(LARGE), memory[1000];
+    assert_non_null(bytes);
+    pattern_fill(SEED, 0, bytes, LARGE);
+    set_up(&s);
+    for (int passes = 0; passes < 2; passes++) {
+        int fds[2];
+        s.entries = s.closed = 0;
+        sockets_tcp_pair(fds);
+        sockets_hold_little(fds[0], fds[1]);
+        assert_int_equal(sluice_resp_client_new(s.rig.loop, fds[0], &options, &plain_events, &s, &s.client), 0);
+        plain.may_pass = passes;
+        set_early(&s, fds[1], bytes);
+        assert_true(plain.refused > 1);
+        assert_int_equal(plain.passed > LARGE - (64 << 10), passes);
+        /* And back: the value lies in the connection's chain. */
+        assert_int_equal(sluice_resp_client_get_into(s.client, &key, memory, sizeof memory, got, &s), 0);
+        sockets_write(fds[1], "$1000\r\n", 7);
+        sockets_write(fds[1], bytes, sizeof memory);
+        sockets_write(fds[1], "\r\n", 2);
+        turn_until_told(&s, 2);
+        assert_int_equal(s.log[1].length, sizeof memory);
+        assert_true(pattern_matches(SEED, 0, memory, sizeof memory));
+        shutdown(fds[1], SHUT_WR);
+        turn_until_count(s.rig.loop, &s.closed, 1);
+        assert_int_equal(s.error, -EPIPE);
+        assert_int_equal(plain.ends, 2);
+        assert_true(plain.is_finished);
+        assert_null(plain.conn);
+        sluice_resp_client_free(s.client);
+        close(fds[1]);
+    }
     tear_down(&s);
     free(bytes);
-    free(heard);
 }
 
 static void invalid_stages(void **state) {
@@ -659,7 +683,7 @@ int main(void) {
         cmocka_unit_test(the_client_closes_at_any_point),
         cmocka_unit_test(another_server_is_refused),
         cmocka_unit_test(a_forged_reply_is_a_failure),
-        cmocka_unit_test(the_clients_own_pieces_are_sent),
+        cmocka_unit_test(pieces_of_stage_or_client),
         cmocka_unit_test(invalid_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
