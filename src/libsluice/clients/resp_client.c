@@ -764,7 +764,7 @@ static void disconnect_client(sluice_resp_client *client) {
 
 int sluice_resp_client_new(sluice_loop *loop, int fd, const sluice_resp_client_options *options,
                            const sluice_resp_client_events *events, void *user, sluice_resp_client **ret_client) {
-    sluice_resp_client *client;
+    sluice_resp_client *client = NULL;
     sluice_resp_client_options o;
     if (fd < 0)
         return -EINVAL;
