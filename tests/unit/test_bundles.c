@@ -31,6 +31,7 @@ static enum fault {
     NO_STOP,        /* the case that shows it does not come */
     BLOCKS_SWAPPED, /* two blocks of a bundle have each other's bytes */
     BYTE_MISSING,   /* a bundle has a gap: what follows begins a byte further on */
+    FAILS_ONCE,     /* the first try fails for want of something */
 } fault;
 
 static bool is_rejected; /* the loop says that the kernel's bundles did not pass */
@@ -44,6 +45,10 @@ int __wrap_probe_socket_open(const void *bytes, size_t n, size_t stop, int *ret_
     int fds[2];
     if (fault == NO_TCP)
         return -EAFNOSUPPORT;
+    if (fault == FAILS_ONCE) {
+        fault = NONE;
+        return -ENOBUFS;
+    }
     if (fault != NO_STOP)
         return __real_probe_socket_open(bytes, n, stop, ret_fd);
     sockets_tcp_pair(fds);
@@ -179,6 +184,12 @@ static void bytes_out_of_order_disable_bundles(void **state) {
     assert_false(has_bundles(BYTE_MISSING));
     /* Where there would be some, it is said. */
     assert_true(is_rejected || !has_any);
+}
+
+static void what_has_failed_once_is_tried_again(void **state) {
+    (void)state;
+    bool has_any = has_bundles(NONE);
+    assert_int_equal(has_bundles(FAILS_ONCE), has_any);
 }
 
 static void what_cannot_be_tried_is_not_used(void **state) {
@@ -462,6 +473,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_kernel_bundles),
         cmocka_unit_test(bytes_out_of_order_disable_bundles),
+        cmocka_unit_test(what_has_failed_once_is_tried_again),
         cmocka_unit_test(what_cannot_be_tried_is_not_used),
         cmocka_unit_test(without_bundles_and_window_epoll_is_chosen),
         cmocka_unit_test(with_bundles_io_uring_is_chosen),

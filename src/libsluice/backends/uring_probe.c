@@ -150,7 +150,7 @@ static bool is_in_order(const probe *p, unsigned id, size_t n, size_t place) {
 
 /*
  * A bundle, and what comes behind it. -EOPNOTSUPP where one receive does not fill several blocks,
- * or they are not as they were sent, or the case that shows it has not come.
+ * or the case that shows what is wrong has not come; -EBADMSG where they are not as they were sent.
  */
 static int receive_bundles(probe *p, void *user) {
     const int *fd = user;
@@ -169,7 +169,7 @@ static int receive_bundles(probe *p, void *user) {
         if (place == 0 && (result != PROBE_STOP || !armed))
             return -EOPNOTSUPP;
         if (!is_in_order(p, flags >> IORING_CQE_BUFFER_SHIFT, (size_t)result, place))
-            return -EOPNOTSUPP;
+            return -EBADMSG;
         place += (size_t)result;
     }
     return 0;
@@ -198,8 +198,9 @@ int uring_probe(const struct io_uring_params *params, uring_features *ret_featur
     /* The best first: each try takes locked memory that is given back only some time later. */
     bool offered = params->features & IORING_FEAT_RECVSEND_BUNDLE;
     int tried = offered ? try_bundles() : -EOPNOTSUPP;
-    /* A machine that is very busy may be slow; what it receives does not change. */
-    if (tried == -ETIME || tried == -ETIMEDOUT)
+    /* A machine that is very busy may be slow, or short of something for a moment: the loop would
+     * go without bundles for as long as it lives. What has been received wrong is final. */
+    if (offered && tried < 0 && tried != -EBADMSG)
         tried = try_bundles();
     if (tried == 0) {
         *ret_features = (uring_features){.multishot = true, .bundle = true};
