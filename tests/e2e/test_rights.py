@@ -237,7 +237,7 @@ class UseTest(RightsCase):
             sent = flv.first_tags()
             data = flv.header() + b"".join(tag.pack() for tag in sent)
             publisher.sendall(b"%x\r\n%s\r\n" % (len(data), data))
-            while time.time() <= expiry:
+            while time.time() <= expiry + 0.1:  # Clocks of whole seconds are some milliseconds behind.
                 sent.append(next(source))
                 data = sent[-1].pack()
                 publisher.sendall(b"%x\r\n%s\r\n" % (len(data), data))
