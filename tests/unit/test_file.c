@@ -314,8 +314,10 @@ static void consumption_between_turns_wakes_the_host(void **state) {
         assert_int_equal(sluice_loop_timeout(rig.loop), -1);
         assert_true(file_buffered(&c) > 0);
         file_consume(&c, file_buffered(&c));
-        /* At once, or when a read completes that the kernel still has: the last finds the end. */
-        assert_int_equal(poll(&watched, 1, c.told_end ? 0 : -1), c.told_end ? 0 : 1);
+        /* At once, or when a read completes that the kernel still has: the last finds the end.
+         * Behind it, one that was begun before may complete. */
+        if (!c.told_end)
+            assert_int_equal(poll(&watched, 1, -1), 1);
     }
     assert_true(c.told_end);
     assert_false(c.differs);
