@@ -115,8 +115,8 @@ static void take_rtp_video(checker *c, const uint8_t *payload, size_t size, bool
 static void take_rtp(checker *c, int track, const uint8_t *packet, size_t size) {
     const size_t least = RTP_HEADER + (track == MEDIA_AUDIO ? AAC_HEADER : 1);
     if (size < least || packet[0] != 0x80)
-        fail(EXIT_FAILURE, "track %d: no RTP packet, or one with an extension: %zu bytes, the first is %#x", track, size,
-             size > 0 ? packet[0] : 0);
+        fail(EXIT_FAILURE, "track %d: no RTP packet, or one with an extension: %zu bytes, the first is %#x", track,
+             size, size > 0 ? packet[0] : 0);
     uint16_t sequence = (uint16_t)be(packet + 2, 2);
     uint32_t ssrc = be(packet + 8, 4);
     if (c->begun[track] && (sequence != c->sequence[track] || ssrc != c->ssrc[track]))
