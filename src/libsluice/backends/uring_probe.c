@@ -150,7 +150,7 @@ static bool is_in_order(const probe *p, unsigned id, size_t n, size_t place) {
 
 /*
  * A bundle, and what comes behind it. -EOPNOTSUPP where one receive does not fill several blocks,
- * or the case that shows what is wrong has not come; -EBADMSG where they are not as they were sent.
+ * or the case that shows what is wrong has not come; -EIO where they are not as they were sent.
  */
 static int receive_bundles(probe *p, void *user) {
     const int *fd = user;
@@ -169,7 +169,7 @@ static int receive_bundles(probe *p, void *user) {
         if (place == 0 && (result != PROBE_STOP || !armed))
             return -EOPNOTSUPP;
         if (!is_in_order(p, flags >> IORING_CQE_BUFFER_SHIFT, (size_t)result, place))
-            return -EBADMSG;
+            return -EIO;
         place += (size_t)result;
     }
     return 0;
@@ -200,7 +200,7 @@ int uring_probe(const struct io_uring_params *params, uring_features *ret_featur
     int tried = offered ? try_bundles() : -EOPNOTSUPP;
     /* A machine that is very busy may be slow, or short of something for a moment: the loop would
      * go without bundles for as long as it lives. What has been received wrong is final. */
-    if (offered && tried < 0 && tried != -EBADMSG)
+    if (offered && tried < 0 && tried != -EIO)
         tried = try_bundles();
     if (tried == 0) {
         *ret_features = (uring_features){.multishot = true, .bundle = true};
