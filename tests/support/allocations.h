@@ -8,15 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "memory/poison.h"
-
-#if defined(SLUICE_POISONS) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
+#include "support/sanitized.h"
 
 /* Volatile: compilers take it for granted that malloc() changes no variable of the program. */
 static _Thread_local volatile unsigned long allocations;

@@ -97,3 +97,24 @@ void feed_assert_returned(sluice_pool *pool) {
     assert_int_equal(stats.views, 0);
     assert_int_equal(stats.foreign, 0);
 }
+
+void feed_free_pool(sluice_pool *pool) {
+    sluice_pool_stats stats = {.size = sizeof stats};
+    feed_assert_returned(pool);
+    sluice_pool_get_stats(pool, &stats);
+    assert_int_equal(stats.bytes_copied, 0);
+    sluice_pool_free(pool);
+}
+
+int feed_set_up(void **state) {
+    const sluice_pool_options options = {.size = sizeof options, .no_huge_pages = true};
+    sluice_pool *pool = NULL;
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    *state = pool;
+    return 0;
+}
+
+int feed_tear_down(void **state) {
+    feed_free_pool(*state);
+    return 0;
+}

@@ -40,4 +40,11 @@ size_t feed_cuts_apart(void);
 /* All blocks and views are back in the pool, and foreign memory has been released. */
 void feed_assert_returned(sluice_pool *pool);
 
+/* The same, and no bytes were copied; frees the pool. */
+void feed_free_pool(sluice_pool *pool);
+
+/* The fixture of tests whose state is a pool with the default settings, as feed_free_pool(). */
+int feed_set_up(void **state);
+int feed_tear_down(void **state);
+
 #endif

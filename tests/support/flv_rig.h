@@ -45,24 +45,6 @@ struct outcome {
     uint8_t flags;
 };
 
-static inline int set_up(void **state) {
-    sluice_pool *pool = NULL;
-    assert_int_equal(
-        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
-    *state = pool;
-    return 0;
-}
-
-static inline int tear_down(void **state) {
-    sluice_pool *pool = *state;
-    sluice_pool_stats stats = {.size = sizeof stats};
-    feed_assert_returned(pool);
-    sluice_pool_get_stats(pool, &stats);
-    assert_int_equal(stats.bytes_copied, 0);
-    sluice_pool_free(pool);
-    return 0;
-}
-
 /* ---- Making streams ---- */
 
 static inline void add_bytes(struct vector *vector, const void *bytes, size_t size) {
@@ -251,6 +233,6 @@ static inline void begin_tags(sluice_pool *pool, uint32_t limit, sluice_flv **re
     assert_int_equal(sluice_flv_next(*ret_flv, ret_chain, &tag), 0);
 }
 
-#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, set_up, tear_down)
+#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, feed_set_up, feed_tear_down)
 
 #endif

@@ -6,15 +6,7 @@
 
 #include <stdlib.h>
 
-#include "memory/poison.h"
-
-#if defined(SLUICE_POISONS) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
+#include "support/sanitized.h"
 
 enum {
     BLOCK = 512,

@@ -7,44 +7,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "memory/chain.h"
+#include "support/chain_rig.h"
 #include "support/feed.h"
 
-enum {
-    BLOCK = 512,
-    BYTES = 20,
-};
+enum { BYTES = 20 };
 
 static const uint8_t bytes[BYTES] = {0x80, 0x01, 0xfe, 0x7f, 0xff, 0x00, 0x12, 0x34, 0x56, 0x78,
                                      0x9a, 0xbc, 0xde, 0xf0, 0x0f, 0xc3, 0x5a, 0xa5, 0x81, 0x18};
-
-static inline sluice_pool *new_pool(uint32_t max_blocks) {
-    sluice_pool *pool;
-    sluice_pool_options options = {
-        .size = sizeof options, .block_size = BLOCK, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 1};
-    assert_int_equal(sluice_pool_new(&options, &pool), 0);
-    return pool;
-}
-
-static inline sluice_pool_stats counts(sluice_pool *pool) {
-    sluice_pool_stats stats = {.size = sizeof stats};
-    sluice_pool_get_stats(pool, &stats);
-    assert_int_equal(stats.total, stats.free + stats.kernel + stats.held);
-    return stats;
-}
-
-static inline void free_pool(sluice_pool *pool) {
-    sluice_pool_stats stats = counts(pool);
-    assert_int_equal(stats.held, 0);
-    assert_int_equal(stats.views, 0);
-    sluice_pool_free(pool);
-}
-
-static inline sluice_chain *new_chain(sluice_pool *pool) {
-    sluice_chain *chain;
-    assert_int_equal(sluice_chain_new(pool, &chain), 0);
-    return chain;
-}
 
 static inline sluice_reader *new_reader(sluice_chain *chain) {
     sluice_reader *reader;

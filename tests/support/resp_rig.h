@@ -25,16 +25,6 @@ static inline int set_up(void **state) {
     return 0;
 }
 
-static inline int tear_down(void **state) {
-    sluice_pool *pool = *state;
-    sluice_pool_stats stats = {.size = sizeof stats};
-    feed_assert_returned(pool);
-    sluice_pool_get_stats(pool, &stats);
-    assert_int_equal(stats.bytes_copied, 0);
-    sluice_pool_free(pool);
-    return 0;
-}
-
 /* ---- Saying replies in one text, so that two runs can be compared ---- */
 
 struct outcome {

@@ -30,24 +30,6 @@ enum {
 static const sluice_websocket_options as_messages = {.size = sizeof as_messages};
 static const sluice_websocket_options as_pieces = {.size = sizeof as_pieces, .pieces = true};
 
-static inline int set_up(void **state) {
-    sluice_pool *pool = NULL;
-    assert_int_equal(
-        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
-    *state = pool;
-    return 0;
-}
-
-static inline int tear_down(void **state) {
-    sluice_pool *pool = *state;
-    sluice_pool_stats stats = {.size = sizeof stats};
-    feed_assert_returned(pool);
-    sluice_pool_get_stats(pool, &stats);
-    assert_int_equal(stats.bytes_copied, 0);
-    sluice_pool_free(pool);
-    return 0;
-}
-
 /* ---- Making streams ---- */
 
 /* Bytes of any number. */

@@ -18,24 +18,6 @@
 
 enum { MOST = 65536 };
 
-static int set_up(void **state) {
-    sluice_pool *pool = NULL;
-    const sluice_pool_options options = {.size = sizeof options, .no_huge_pages = true};
-    assert_int_equal(sluice_pool_new(&options, &pool), 0);
-    *state = pool;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    sluice_pool *pool = *state;
-    sluice_pool_stats stats = {.size = sizeof stats};
-    feed_assert_returned(pool);
-    sluice_pool_get_stats(pool, &stats);
-    assert_int_equal(stats.bytes_copied, 0);
-    sluice_pool_free(pool);
-    return 0;
-}
-
 /* What has been read, as text. */
 typedef struct transcript {
     char text[MOST];
@@ -468,20 +450,20 @@ static void what_cannot_be_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(commands_are_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_marker_of_amf0, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_ecma_array_may_lack_its_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_marker_of_amf3, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(classes_and_references, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(amf3_inside_amf0, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_announced_is_not_there, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(limits_are_exact, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(references_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(commands_are_read, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(every_marker_of_amf0, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(an_ecma_array_may_lack_its_end, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(every_marker_of_amf3, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(classes_and_references, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(amf3_inside_amf0, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_announced_is_not_there, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(limits_are_exact, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(references_are_bounded, feed_set_up, feed_tear_down),
         cmocka_unit_test(settings_are_checked),
-        cmocka_unit_test_setup_teardown(members_are_found_and_passed_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_nul_is_no_text, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_written_is_read, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(long_texts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(members_are_found_and_passed_over, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(a_nul_is_no_text, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_written_is_read, feed_set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(long_texts, feed_set_up, feed_tear_down),
         cmocka_unit_test(what_cannot_be_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

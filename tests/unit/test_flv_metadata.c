@@ -25,24 +25,6 @@ struct amf {
     size_t size;
 };
 
-static int set_up(void **state) {
-    sluice_pool *pool = NULL;
-    assert_int_equal(
-        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
-    *state = pool;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    sluice_pool *pool = *state;
-    sluice_pool_stats stats = {.size = sizeof stats};
-    feed_assert_returned(pool);
-    sluice_pool_get_stats(pool, &stats);
-    assert_int_equal(stats.bytes_copied, 0);
-    sluice_pool_free(pool);
-    return 0;
-}
-
 /* ---- Making AMF ---- */
 
 static void add_bytes(struct amf *amf, const void *bytes, size_t size) {
@@ -609,7 +591,7 @@ static void test_damage(void **state) {
     }
 }
 
-#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, set_up, tear_down)
+#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, feed_set_up, feed_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

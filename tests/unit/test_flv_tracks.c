@@ -84,14 +84,6 @@ static const struct example examples[] = {
 };
 /* clang-format on */
 
-static int set_up(void **state) {
-    sluice_pool *pool = NULL;
-    assert_int_equal(
-        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
-    *state = pool;
-    return 0;
-}
-
 static int tear_down(void **state) {
     feed_assert_returned(*state);
     sluice_pool_free(*state);
@@ -225,7 +217,7 @@ static void a_place_of_another_payload_is_refused(void **state) {
     sluice_slice_release(&payload);
 }
 
-#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, set_up, tear_down)
+#define TEST(NAME) cmocka_unit_test_setup_teardown(NAME, feed_set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -429,14 +429,14 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_types, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_every_cut, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_every_cut_of_payloads, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_broken, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_early_refusals, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_limits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_types, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_every_cut, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_every_cut_of_payloads, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_broken, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_early_refusals, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_limits, set_up, feed_tear_down),
         cmocka_unit_test(test_options),
-        cmocka_unit_test_setup_teardown(test_random, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_random, set_up, feed_tear_down),
     };
     return cmocka_run_group_tests_name("resp", tests, NULL, NULL);
 }

@@ -28,16 +28,6 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int tear_down(void **state) {
-    sluice_pool *pool = *state;
-    sluice_pool_stats stats = {.size = sizeof stats};
-    feed_assert_returned(pool);
-    sluice_pool_get_stats(pool, &stats);
-    assert_int_equal(stats.bytes_copied, 0);
-    sluice_pool_free(pool);
-    return 0;
-}
-
 /* Overwrites every block that is free. */
 static void overwrite(sluice_pool *pool) {
     sluice_block *blocks[BLOCKS];
@@ -258,12 +248,12 @@ static void test_equals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_walk, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_skip, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_kept_reply, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_kept_value, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_text_in_place, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_equals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_walk, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_skip, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_kept_reply, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_kept_value, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_text_in_place, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_equals, set_up, feed_tear_down),
     };
     return cmocka_run_group_tests_name("resp_walk", tests, NULL, NULL);
 }

@@ -282,13 +282,13 @@ static void test_reset(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_memory_bombs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_depth, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory_bombs, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_depth, set_up, feed_tear_down),
         cmocka_unit_test(test_search_is_linear),
-        cmocka_unit_test_setup_teardown(test_blocks_are_not_walked_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_need_is_exact, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_search_follows_the_chain, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_reset, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_blocks_are_not_walked_again, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_need_is_exact, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_search_follows_the_chain, set_up, feed_tear_down),
+        cmocka_unit_test_setup_teardown(test_reset, set_up, feed_tear_down),
     };
     return cmocka_run_group_tests_name("resp_work", tests, NULL, NULL);
 }

@@ -515,7 +515,7 @@ static void test_random_damage(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, feed_set_up, feed_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_stream),
         TEST(test_examples),

@@ -168,7 +168,7 @@ static void test_other_threads_read_on(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, feed_set_up, feed_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_by_reference),
         TEST(test_freed_in_the_middle),

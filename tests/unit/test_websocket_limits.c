@@ -185,7 +185,7 @@ static void test_endless_message(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, feed_set_up, feed_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_options),        TEST(test_message_limit),  TEST(test_frame_limit), TEST(test_default_limit),
         TEST(test_tiny_fragments), TEST(test_many_fragments), TEST(test_no_views),    TEST(test_endless_message),

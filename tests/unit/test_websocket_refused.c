@@ -343,7 +343,7 @@ static void test_behind_a_close(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, feed_set_up, feed_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_masking_is_the_clients),
         TEST(test_reserved_bits),

@@ -14,43 +14,9 @@
 #include <sluice/loop.h>
 #include <sluice/slice.h>
 
-#include "memory/poison.h"
+#include "support/allocations.h"
 #include "support/sockets.h"
 #include "support/writer_rig.h"
-
-#if defined(SLUICE_POISONS) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-/* Volatile: compilers take it for granted that malloc() changes no variable of the program. */
-static _Thread_local volatile unsigned long allocations;
-
-#if !defined(SANITIZED) && defined(__GLIBC__)
-#define COUNTS_ALLOCATIONS 1
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-
-void *malloc(size_t size) {
-    allocations++;
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size) {
-    allocations++;
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *memory, size_t size) {
-    allocations++;
-    return __libc_realloc(memory, size);
-}
-#endif
 
 static uint64_t enters_of(const sluice_loop *loop) {
     sluice_loop_stats stats = {.size = sizeof stats};
