@@ -206,14 +206,15 @@ def others(recordings):
         return f"{found['of_medians']:.2f}" if found else "-"
 
     windows = [median("merge-window", f"uring+merge-window={window}", scenarios.PER_MBIT) for window in scenarios.WINDOWS]
-    publishers, players = "peers-publishers", "peers-players"
+    publishers, ticks, players = "peers-publishers", "peers-publishers-500", "peers-players"
     rtsp = [median(name, variant, scenarios.PER_MBIT) for name in ("rtsp-publishers", "rtsp-players")
             for variant in ("uring", "uring+flv")]
     served = [median("capacity-players", variant, "capacity") for variant in ("uring", "nginx-rtmp", "srs")]
     delays = [median("latency-10", "uring", key, "{:.1f}", 1000) for key in ("p50_us", "p99_us")]
     nginx = [ratio(players, "uring", "nginx-rtmp"), ratio(players, "uring+merge-window=0", "nginx-rtmp"),
-             ratio(publishers, "uring", "nginx-rtmp"),
-             ratio(publishers, "uring+gop-size=0", "nginx-rtmp")]
+             ratio("peers-players-2000", "uring", "nginx-rtmp"),
+             *(ratio(name, variant, "nginx-rtmp") for variant in ("uring", "uring+gop-size=0") for name in (publishers, ticks))]
+    gortsplib = [ratio(name, "uring", "gortsplib") for name in ("peers-rtsp-players", "peers-rtsp-publishers")]
     srs = [ratio(players, "uring+merge-window=350", "srs"), ratio(publishers, "uring", "srs")]
     clients = [ratio("resp-get-1m", "uring", "hiredis"), ratio("websocket", "uring", "evbuffer")]
     memory = median("merge-window", "uring+merge-window=0", "private_bytes_per_player", "{:.1f}", 1000)
@@ -221,8 +222,10 @@ def others(recordings):
         (windows, f"`sluiced` by RTMP, one real stream of 1 Mbit/s to 500 players: {windows[0]} microseconds of CPU per Mbit delivered "
          f"without a merge window, {windows[1]} with 20 ms, {windows[2]} with 100 ms, {windows[3]} with 350 ms (`--merge-window`); "
          f"{memory} KB of memory per player."),
-        (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for players ({nginx[1]} without a "
-         f"merge window), {nginx[2]} for publishers ({nginx[3]} without a cached group, which nginx-rtmp does not have)."),
+        (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for 500 players ({nginx[1]} without "
+         f"a merge window), {nginx[2]} for 2000; {nginx[3]} for 100 publishers that are independent, and {nginx[4]} for 500 whose frames "
+         f"come in ticks of 5 ms ({nginx[5]} and {nginx[6]} without a cached group, which nginx-rtmp does not have)."),
+        (gortsplib, f"Beside gortsplib, by RTSP: {gortsplib[0]} of its CPU for players, {gortsplib[1]} for publishers."),
         (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),
         (served, f"One core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
          f"{served[2]})."),
