@@ -223,6 +223,15 @@ void sockets_wait_delivered(int fd) {
     }
 }
 
+void sockets_wait_received(int fd, uint64_t bytes) {
+    struct tcp_info info = {0};
+    while (info.tcpi_bytes_received < bytes) {
+        socklen_t length = sizeof info;
+        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+        poll(NULL, 0, info.tcpi_bytes_received < bytes);
+    }
+}
+
 void sockets_wait_queued(int fd, unsigned connections) {
     struct tcp_info info = {0};
     while (info.tcpi_unacked < connections) {

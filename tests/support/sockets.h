@@ -91,6 +91,10 @@ void sockets_write(int fd, const void *bytes, size_t n);
  * than the write. */
 void sockets_wait_delivered(int fd);
 
+/* The same by the other end, which has received so many bytes in all, urgent ones as well. It does
+ * not wait for the acknowledgement, which the kernel may put off for 40 ms. */
+void sockets_wait_received(int fd, uint64_t bytes);
+
 /* Waits until so many connections of a listening TCP socket wait to be accepted; connect(2) returns
  * a moment before. */
 void sockets_wait_queued(int fd, unsigned connections);
