@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Makes the packages of a build that is configured for /usr, unpacks them, and tries what is in them.
-# Usage: package.sh SOURCE BUILD-DIR VERSION
+# Usage: package.sh SOURCE BUILD-DIR VERSION [BUILT]
+# BUILT is such a build, with everything built; without one it is made here, of nothing but what is packaged.
 set -euo pipefail
 
 source=$1
 build=$2
 version=$3
+built=${4:-$build}
 cmake=${CMAKE:-cmake}
 cpack=$(dirname "$(command -v "$cmake")")/cpack
 worst_exposure=1.5
@@ -21,8 +23,13 @@ rm -rf "$build"
 # What is packaged is looked at, not how fast it is.
 "$cmake" -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG" \
     -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR=lib -DSLUICE_BUILD_TESTS=OFF -DSLUICE_BUILD_EXAMPLES=OFF "-DCMAKE_C_COMPILER=${CC:-cc}"
-"$cmake" --build "$build"
-(cd "$build" && "$cpack" -G "DEB;TGZ")
+if [[ $built == "$build" ]]; then
+    "$cmake" --build "$build"
+else
+    # What is packaged can be built alone.
+    "$cmake" --build "$build" -- -n >/dev/null
+fi
+"$cpack" --config "$built/CPackConfig.cmake" -G "DEB;TGZ" -B "$build"
 
 fail() {
     echo "$*" >&2
