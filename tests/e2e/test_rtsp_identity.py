@@ -19,7 +19,8 @@ import rtmp
 import settings
 from harness import AAC, H264, VIDEO, tone
 
-SECONDS = int(os.environ.get("SLUICE_TEST_SECONDS", 60))
+# After 30 s ffmpeg keeps its RTSP sessions alive.
+SECONDS = int(os.environ.get("SLUICE_TEST_SECONDS", 40))
 GROUP = 50  # Pictures.
 # ffmpeg forgets the times of the first pictures that come by RTP in several packets, and guesses them.
 GUESSED = 2
