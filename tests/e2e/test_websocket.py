@@ -3,7 +3,7 @@
 The other end is tests/e2e/websocket_echo.c, on the library's loop: it sends every message back, from the blocks in
 which it was received.
 
-Environment: WEBSOCKET_ECHO, the program.
+Environment: WEBSOCKET_ECHO, the program; SLUICE_TEST_MESSAGES, how many are exchanged in a case.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ except ImportError:
     websockets = None
 
 ECHO = os.environ.get("WEBSOCKET_ECHO") or os.path.join(harness.BUILD_DIR, "tests", "websocket_echo")
-MESSAGES = 10000
+MESSAGES = int(os.environ.get("SLUICE_TEST_MESSAGES", 10000))
 LONGEST = 200 << 10  # Bytes.
 LIMIT = 1 << 20  # What websocket_echo takes unless told otherwise, bytes.
 PATIENCE = 240  # Seconds for a whole run.
