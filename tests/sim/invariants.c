@@ -71,6 +71,10 @@ static bool is_in_none(const sluice_io *io) {
     return !io->queue_prev && !io->queue_next;
 }
 
+static const io_queue *queue_of_slot(const uring *u, const sluice_io *io) {
+    return io->slot == INTERVAL_DUE ? &u->wheel.due : &u->wheel.slots[io->slot];
+}
+
 static bool fits_state(const uring *u, const sluice_io *io) {
     bool has_target = target_pending(io);
     switch (io->receiving) {
@@ -78,6 +82,8 @@ static bool fits_state(const uring *u, const sluice_io *io) {
         return !io->aim && (io->cancelled || (!io->wants_receive && !has_target && is_in_none(io)));
     case IO_RECV_WAITING:
         return (io->wants_receive || has_target) && is_in(&u->rings[io->group].waiting, io);
+    case IO_RECV_INTERVAL:
+        return io->wants_receive && !has_target && !io->aim && is_in(queue_of_slot(u, io), io);
     case IO_RECV_MULTI:
     case IO_RECV_SINGLE:
         return io->wants_receive && !has_target && is_in_none(io);
@@ -140,6 +146,10 @@ void check_receive_queues(const sluice_loop *loop) {
     }
     armed += check_queue(u, &u->stopping, IO_RECV_STOPPING, IO_RECV_TARGET_STOPPING);
     armed += check_queue(u, &u->unread, IO_RECV_UNREAD, IO_RECV_UNREAD);
+    uint32_t on_wheel = check_queue(u, &u->wheel.due, IO_RECV_INTERVAL, IO_RECV_INTERVAL);
+    for (uint32_t i = 0; i < INTERVAL_SLOTS; i++)
+        on_wheel += check_queue(u, &u->wheel.slots[i], IO_RECV_INTERVAL, IO_RECV_INTERVAL);
+    WORLD_CHECK(on_wheel == u->wheel.count, "%u are read at intervals, and %u are counted", on_wheel, u->wheel.count);
     WORLD_CHECK(!u->promised.first, "a promise is not looked at before the wait");
     WORLD_CHECK(armed <= u->armed, "%u receives are in queues of armed ones, and %u are armed", armed, u->armed);
     for (const sluice_io *io = u->cancelled.first; io; io = io->queue_next) {

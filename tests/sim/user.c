@@ -201,7 +201,7 @@ static void detached(const sluice_conn_handover *handover, void *at) {
 
 static void change(struct user *user) {
     static const uint32_t sizes[] = {0, 512, 4096, 16384};
-    switch (world_random(8)) {
+    switch (world_random(9)) {
     case 0:
         sluice_conn_set_need(user->conn, world_random(world_one_in(2) ? 3000 : 20));
         break;
@@ -227,6 +227,9 @@ static void change(struct user *user) {
     case 7:
         if (world_one_in(30))
             user_close(user);
+        break;
+    case 8:
+        (void)sluice_conn_set_receive_interval(user->conn, world_one_in(2) ? 0 : world_between(1, 100));
         break;
     }
 }

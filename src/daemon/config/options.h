@@ -90,6 +90,7 @@ struct options {
     struct stream_policies streams; /* what may be otherwise for some */
     uint64_t merge_window_most;     /* of automatic ones, milliseconds; 0: they are none */
     uint64_t batch_us;
+    uint64_t unwatched_ms; /* see relay/unwatched.h; 0: as bytes come */
     uint64_t drain_ms;
     int backend; /* sluice_backend_choice */
     bool status;

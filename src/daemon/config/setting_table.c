@@ -10,6 +10,7 @@
 #include "daemon/config/protocol.h"
 #include "daemon/config/setting.h"
 #include "daemon/relay/coalesce.h"
+#include "daemon/relay/unwatched.h"
 
 #define FIELD(name) .field = offsetof(struct options, name)
 #define BY_STREAM(name) .by_stream = true, FIELD(streams.all.name)
@@ -566,6 +567,12 @@ static const struct setting settings[] = {
     {"batch", SETTING_MILLISECONDS, FIELD(batch_us), .group = GROUP_PROCESS, RANGE(0, 100), .preset = "2",
      .value = "MS", .effect = SETTING_RESTART, .help = "Set the batching window of the event loop",
      .text = "Events within this window are handled together."},
+    {"unwatched-interval", SETTING_COUNT, FIELD(unwatched_ms), .group = GROUP_PROCESS,
+     RANGE(0, UNWATCHED_INTERVAL_MOST), .preset = "50", .value = "MS", .unit = "milliseconds", .zero = "as bytes come",
+     .help = "Read publishers without players at this interval",
+     .text = "A stream without players, forwards and replicas costs fewer wake-ups that way. Nobody waits for its frames; "
+             "recordings and cached groups are complete, and at most this much later. From its first player on, a "
+             "stream is read as bytes come. Rounded up to tens. See also --batch."},
     {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .group = GROUP_PROCESS, .preset = "auto",
      .value = "NAME", .effect = SETTING_RESTART, .help = "Select io_uring or epoll",
      .text =

@@ -6,6 +6,7 @@
 #include "daemon/relay/coalesce.h"
 #include "daemon/relay/replica.h"
 #include "daemon/relay/rtp_packetizer.h"
+#include "daemon/relay/unwatched.h"
 
 static void set_limits(struct player *player) {
     player->limit = player->stream->policy.player_buffer;
@@ -203,6 +204,7 @@ static void insert_player(struct stream *stream, struct player *player) {
         stream->players->prev = player;
     stream->players = player;
     stream->player_count++;
+    unwatched_end(stream);
     stream->rtp_players += player->form.format->is_packetized;
     stream->alone_players += player->alone;
     stream_want(stream);

@@ -48,6 +48,8 @@ struct publish_calls {
     /* or by its peer, as the kernel knows it, read or not */
     bool (*is_ending)(const struct session *session);
     void (*kick)(struct session *session, int error);
+    /* reads its connection so many milliseconds apart; 0: as bytes come */
+    void (*set_interval)(struct session *session, uint32_t ms);
 };
 
 /* The claimant's, and left alone by it while it waits. All zero at the beginning. */

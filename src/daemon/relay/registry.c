@@ -8,6 +8,7 @@
 #include "daemon/relay/player_list.h"
 #include "daemon/relay/reclaim.h"
 #include "daemon/relay/replica.h"
+#include "daemon/relay/unwatched.h"
 
 int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry) {
     struct registry *registry = calloc(1, sizeof *registry);
@@ -205,6 +206,7 @@ uint64_t registry_packet_bytes(const struct registry *registry) {
 static void tick_stream(struct stream *stream, void *user) {
     const uint64_t *elapsed_ms = user;
     uint64_t bytes = stream->bytes - stream->rate_bytes;
+    bool has_flowed = stream->rate_bytes > 0;
     stream->rate_bytes = stream->bytes;
     stream->bits_per_second = *elapsed_ms ? bytes * 8000 / *elapsed_ms : 0;
     uint64_t now = sluice_loop_now(stream->registry->loop);
@@ -212,6 +214,7 @@ static void tick_stream(struct stream *stream, void *user) {
     if (!publish_lock_is_reserved(stream, now))
         publish_lock_unreserve(stream);
     replicas_tick(stream, now);
+    unwatched_tick(stream, has_flowed);
     stream_unref(stream);
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/base/object_id.h"
 #include "daemon/relay/replica.h"
 #include "daemon/relay/stand_in.h"
+#include "daemon/relay/unwatched.h"
 
 enum {
     /* of the stream's time: a claimed track that has not come by then is not coming */
@@ -29,6 +30,8 @@ void stream_add_sink(struct stream *stream, struct stream_sink *sink) {
             walk->link = &sink->next;
     sink->next = *link;
     *link = sink;
+    if (unwatched_is_watcher(sink->type->rank))
+        unwatched_end(stream);
 }
 
 void stream_remove_sink(struct stream *stream, struct stream_sink *sink) {

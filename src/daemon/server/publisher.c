@@ -51,8 +51,17 @@ static void kick(struct session *session, int error) {
     session->type->kick(session, error);
 }
 
-const struct publish_calls publisher_calls = {
-    .host = host_of, .is_pull = is_pull, .is_closing = is_closing, .is_ending = is_ending, .kick = kick};
+static void set_interval(struct session *session, uint32_t ms) {
+    if (session->conn && !session->closing)
+        (void)sluice_conn_set_receive_interval(session->conn, ms);
+}
+
+const struct publish_calls publisher_calls = {.host = host_of,
+                                              .is_pull = is_pull,
+                                              .is_closing = is_closing,
+                                              .is_ending = is_ending,
+                                              .kick = kick,
+                                              .set_interval = set_interval};
 
 int publisher_new(struct stream *stream, const struct stream_source *source, publisher_claimed_fn *claimed,
                   struct publisher **ret_publisher) {

@@ -226,6 +226,7 @@ static struct stream_limits limits_of(struct server *server, const struct option
         .streams = server_stream_count(server),
         .policies = &options->streams,
         .merge_window_most = (uint32_t)options->merge_window_most,
+        .unwatched_ms = (uint32_t)options->unwatched_ms,
     };
 }
 

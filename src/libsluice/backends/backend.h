@@ -93,13 +93,16 @@ struct io_events {
 /*
  * How a descriptor receives. From MULTI on, io_uring has one receive of it under way, which counts
  * in operations, and from TARGET on it is one into the target; README.md has the table of
- * transitions. epoll uses OFF and WAITING (for a block) only.
+ * transitions. epoll uses OFF, WAITING (for a block) and INTERVAL only.
  */
 enum io_receiving {
     /* none; one is wanted only while a completion is handled, which then queues it. Set by stop()
      * where it waited, and by receive_is_over() */
     IO_RECV_OFF,
-    IO_RECV_WAITING, /* in its ring's queue for arming; set by wait_for_arming() */
+    IO_RECV_WAITING, /* in its ring's queue for arming; set by wait_for_block() */
+    /* nothing is armed: on the wheel of those that are read at intervals; set by
+     * go_on_at_interval() */
+    IO_RECV_INTERVAL,
     /* armed for as many blocks as come; set by arm_select(), and by set_promised() from PROMISED */
     IO_RECV_MULTI,
     /* the same, and the newest completion says that more is there and will follow: in the queue of
@@ -126,8 +129,7 @@ enum io_receiving {
     IO_RECV_TARGET_STOPPING,
 };
 
-/* What the epoll backend, which knows readiness only and of the above OFF and WAITING, remembers of
- * a descriptor. */
+/* What the epoll backend, which knows readiness only, remembers of a descriptor. */
 struct io_readiness {
     uint32_t interest;    /* the events that it is registered for; 0: not registered */
     bool blocked;         /* a send waits for room in the socket: the kernel has nothing of it */
@@ -158,6 +160,11 @@ struct sluice_io {
     /* into blocks: resume() has been called, and neither pause() nor an end came after it */
     bool wants_receive;
     bool one_block; /* no receive is to take more than a block; set by one_block() */
+    /* slots between two reads, see backends/interval.h; 0: received as it comes. Set by
+     * interval() */
+    uint8_t interval;
+    uint8_t slot; /* of the wheel, that it is in; or INTERVAL_DUE */
+    bool spread;  /* its slots are other ones than those of what began with it */
     /* its last receive has ended for want of a block, or of room in the one that it had */
     bool starved;
     uint64_t starvations; /* times that it had to wait for a block */
@@ -196,7 +203,8 @@ struct sluice_io {
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;
-    /* in the queue of the waiting, the aimed, the promised, the stopping, or the cancelled */
+    /* in the queue of the waiting, the aimed, the promised, the stopping, or the cancelled, or on the
+     * wheel */
     sluice_io *queue_next;
     sluice_io *queue_prev;
     struct io_readiness ready; /* epoll's alone */
@@ -255,6 +263,12 @@ struct backend_operations {
 
     /* Whether a receive may take one block at most; what is armed already may still bring more. */
     void (*one_block)(sluice_backend *backend, sluice_io *io, bool is_most);
+
+    /*
+     * Reads so many slots apart (backends/interval.h) rather than when something comes; 0: as it
+     * comes. What goes to a target is received as it comes in any case.
+     */
+    void (*interval)(sluice_backend *backend, sluice_io *io, uint8_t slots);
 
     /*
      * The io has a target: receives into it and nowhere else, paused or not, until placed() or

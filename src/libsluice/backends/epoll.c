@@ -191,7 +191,7 @@ static void listen_for_data(epoll *e, sluice_io *io) {
 
 static void resume(sluice_backend *backend, sluice_io *io) {
     io->wants_receive = true;
-    if (io->receiving != IO_RECV_WAITING)
+    if (io->receiving == IO_RECV_OFF)
         listen_for_data(of(backend), io);
 }
 
@@ -202,6 +202,17 @@ static void pause_receive(sluice_backend *backend, sluice_io *io) {
 static void one_block(sluice_backend *backend, sluice_io *io, bool is_most) {
     (void)backend;
     io->one_block = is_most;
+}
+
+/* Its next arrival is received as it comes, and the later ones at the interval. */
+static void set_interval(sluice_backend *backend, sluice_io *io, uint8_t slots) {
+    epoll *e = of(backend);
+    io->interval = slots;
+    io->spread &= slots > 0;
+    if (slots > 0 || io->receiving != IO_RECV_INTERVAL)
+        return;
+    epoll_receive_leave_queue(e, io);
+    listen_for_data(e, io);
 }
 
 static void receive_into(sluice_backend *backend, sluice_io *io) {
@@ -369,7 +380,7 @@ static void sleep_us(int64_t us) {
 
 /* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
 static enum window_wait plan_window(const epoll *e, int64_t timeout_us) {
-    bool may = timeout_us != 0 && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
+    bool may = timeout_us != 0 && !e->unread && epoll_waiting(e) == 0 && !e->reads_first && e->wheel.due.count == 0;
     return may ? window_plan(&e->window, false) : WINDOW_NONE;
 }
 
@@ -381,7 +392,8 @@ static int64_t may_wait(const sluice_backend *backend) {
     const epoll *e = (const epoll *)backend;
     if (e->tell_first || e->cancelled.first)
         return 0;
-    return epoll_waiting(e) > 0 ? STARVED_WAIT_US : -1;
+    int64_t due = interval_left(&e->wheel);
+    return epoll_waiting(e) > 0 && (due < 0 || due > STARVED_WAIT_US) ? STARVED_WAIT_US : due;
 }
 
 /* How long to wait for events, milliseconds. */
@@ -430,7 +442,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     /* Behind the wake-up that announces them. */
     handled += io_thread_collect(&e->thread);
     window_judge(&e->window, kind, sleeps, handled);
-    e->stats.completions += handled + told;
+    /* Reads by the clock are no events: they have woken up nothing. */
+    e->stats.completions += handled + told + epoll_receive_due(e);
     report_idle(e);
     return 0;
 }
@@ -455,6 +468,7 @@ const struct backend_operations epoll_backend = {
     .resume = resume,
     .pause = pause_receive,
     .one_block = one_block,
+    .interval = set_interval,
     .receive_into = receive_into,
     .stop_into = stop_into,
     .change_class = change_class,

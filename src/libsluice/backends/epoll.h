@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "backends/backend.h"
+#include "backends/interval.h"
 #include "backends/io_queue.h"
 #include "backends/io_thread.h"
 #include "backends/prefault.h"
@@ -39,7 +40,8 @@ typedef struct epoll {
     /* one for each block size in use; its index is its users' group */
     block_class classes[POOL_CLASSES];
     uint32_t class_count;
-    io_queue cancelled; /* to be told that they are idle */
+    io_queue cancelled;   /* to be told that they are idle */
+    interval_wheel wheel; /* IO_RECV_INTERVAL */
 
     io_read *reads_first, *reads_last; /* of files, to be done in the next turn */
 
@@ -73,10 +75,13 @@ uint32_t epoll_waiting(const epoll *e);
  * how many of them have something to report. */
 uint32_t epoll_receive_waiting(epoll *e);
 
+/* Once a turn: reads what is due of those that are read at intervals. How many. */
+uint32_t epoll_receive_due(epoll *e);
+
 /* There is something to read. */
 void epoll_receive(epoll *e, sluice_io *io);
 
-/* Waits for blocks no longer. */
+/* Waits for blocks, or for its next read, no longer. */
 void epoll_receive_leave_queue(epoll *e, sluice_io *io);
 
 /* Stops receiving into blocks, for a pause or for good. */

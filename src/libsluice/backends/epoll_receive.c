@@ -123,6 +123,14 @@ static bool is_passing(ssize_t result) {
     return result > 0 || result == -EAGAIN || result == -EINTR;
 }
 
+/* Until its next read, behind one of @n bytes. Its arrivals are no events meanwhile. */
+static void go_on_at_interval(epoll *e, sluice_io *io, size_t n, bool full) {
+    epoll_drop_aim(e, io);
+    (void)epoll_listen(e, io, io->ready.interest & ~(uint32_t)EPOLLIN);
+    io->receiving = IO_RECV_INTERVAL;
+    interval_add_behind(&e->wheel, io, n, full);
+}
+
 static void receive(epoll *e, sluice_io *io, bool in_turn) {
     block_burst burst;
     bool pressed = pool_is_pressed(class_of(e, io)->pool);
@@ -133,9 +141,13 @@ static void receive(epoll *e, sluice_io *io, bool in_turn) {
     }
     ssize_t result = burst_read(io, &burst);
     int error = take_bytes(e, io, &burst, pressed, result > 0 ? (size_t)result : 0);
-    if (error || !is_passing(result))
+    if (error || !is_passing(result)) {
         end(e, io, error ? error : (int)result);
-    else if (result > 0)
+        return;
+    }
+    if (io->interval > 0)
+        go_on_at_interval(e, io, result > 0 ? (size_t)result : 0, result > 0 && burst_is_full(&burst, (size_t)result));
+    if (result > 0)
         io->events->received(io);
 }
 
@@ -208,6 +220,16 @@ uint32_t epoll_receive_waiting(epoll *e) {
     return served;
 }
 
+/* Those that are due when it is called. */
+uint32_t epoll_receive_due(epoll *e) {
+    uint32_t due = interval_look(&e->wheel), count = 0;
+    for (sluice_io *io; count < due && (io = interval_take(&e->wheel)); count++) {
+        io->receiving = IO_RECV_OFF;
+        receive(e, io, class_of(e, io)->waiting.count == 0);
+    }
+    return count;
+}
+
 uint32_t epoll_waiting(const epoll *e) {
     uint32_t waiting = 0;
     for (uint32_t i = 0; i < e->class_count; i++)
@@ -218,6 +240,8 @@ uint32_t epoll_waiting(const epoll *e) {
 void epoll_receive_leave_queue(epoll *e, sluice_io *io) {
     if (io->receiving == IO_RECV_WAITING)
         io_queue_remove(&class_of(e, io)->waiting, io);
+    else if (io->receiving == IO_RECV_INTERVAL)
+        interval_remove(&e->wheel, io);
     io->receiving = IO_RECV_OFF;
     io->wanting = false;
 }

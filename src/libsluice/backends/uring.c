@@ -289,6 +289,10 @@ static void one_block(sluice_backend *backend, sluice_io *io, bool is_most) {
     uring_receive_one_block(of(backend), io, is_most);
 }
 
+static void set_interval(sluice_backend *backend, sluice_io *io, uint8_t slots) {
+    uring_receive_set_interval(of(backend), io, slots);
+}
+
 static void receive_into(sluice_backend *backend, sluice_io *io) {
     uring_receive_into(of(backend), io);
 }
@@ -533,9 +537,9 @@ static int64_t may_wait(const sluice_backend *backend) {
     /* To be looked at, which the next turn does before it waits. */
     if (u->promised.first || u->unread.first)
         return 0;
-    int64_t wait = -1;
+    int64_t wait = interval_left(&u->wheel);
     for (uint32_t i = 0; i < u->ring_count; i++) {
-        if (u->rings[i].waiting.count > 0)
+        if (u->rings[i].waiting.count > 0 && (wait < 0 || wait > STARVED_WAIT_US))
             wait = STARVED_WAIT_US;
         if (u->rings[i].waiting.count > 0 && u->rings[i].count > 0)
             return 0;
@@ -702,7 +706,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     window_judge(&u->window, plan.kind, plan.sleeps, count - u->tries);
     if (plan.kind != WINDOW_NONE)
         judge_window(u, armed);
-    u->stats.completions += count;
+    /* Reads by the clock are no events: they have woken up nothing. */
+    u->stats.completions += count + uring_receive_read_due(u);
     report_idle(u);
     return 0;
 }
@@ -727,6 +732,7 @@ const struct backend_operations uring_backend = {
     .resume = resume,
     .pause = pause_receive,
     .one_block = one_block,
+    .interval = set_interval,
     .receive_into = receive_into,
     .stop_into = stop_into,
     .change_class = change_class,

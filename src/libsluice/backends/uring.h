@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "backends/backend.h"
+#include "backends/interval.h"
 #include "backends/io_queue.h"
 #include "backends/io_thread.h"
 #include "backends/no_sigpipe.h"
@@ -101,6 +102,7 @@ typedef struct uring {
     io_queue stopping;    /* not cancelled; the cancel of its receive has found no entry */
     io_queue promised;    /* IO_RECV_PROMISED: looked at before the next turn waits */
     io_queue unread;      /* IO_RECV_UNREAD: read again in the next turn, which does not wait */
+    interval_wheel wheel; /* IO_RECV_INTERVAL */
     bool cancels_due;     /* a cancel has found no entry */
     /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
     bool told;
@@ -223,6 +225,9 @@ void uring_receive_stop(uring *u, sluice_io *io);
 /* Reads on where the last read has left something. How many receives. */
 uint32_t uring_receive_read_unread(uring *u);
 
+/* Reads what is due of those that are read at intervals. How many. */
+uint32_t uring_receive_read_due(uring *u);
+
 /* Sends the cancels of receives that found no entry, as far as there are entries; or lets one of
  * them be. */
 void uring_receive_send_due_cancels(uring *u);
@@ -230,6 +235,9 @@ void uring_receive_forget_cancel(uring *u, sluice_io *io);
 
 /* One block at a time, or as many as come. */
 void uring_receive_one_block(uring *u, sluice_io *io, bool is_most);
+
+/* At intervals of so many slots, or as it comes. */
+void uring_receive_set_interval(uring *u, sluice_io *io, uint8_t slots);
 
 /* Receives into the target; stops that, as stop_into() says. */
 void uring_receive_into(uring *u, sluice_io *io);

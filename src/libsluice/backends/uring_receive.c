@@ -217,7 +217,7 @@ static void arm_poll(sluice_io *io, struct io_uring_sqe *sqe) {
 /* Reading into several blocks at once by a system call, where that costs less than a completion for
  * each block. */
 static bool is_for_bursts(const sluice_io *io, bool pressed) {
-    return io->burst > 1 && !pressed && !io->one_block && !io->fragmented && !io->urgent;
+    return io->burst > 1 && !pressed && !io->one_block && !io->fragmented && !io->urgent && io->interval == 0;
 }
 
 static void leave_waiting(buffer_ring *ring, sluice_io *io) {
@@ -272,7 +272,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
     else if (is_for_bursts(io, pressed))
         arm_poll(io, sqe);
     else
-        arm_select(u, io, sqe, !pressed && !single && !io->one_block && !io->fragmented);
+        arm_select(u, io, sqe, !pressed && !single && !io->one_block && !io->fragmented && io->interval == 0);
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
     u->overdue |= io->starved;
     io->starved = false;
@@ -335,6 +335,7 @@ static void leave_queue(uring *u, sluice_io *io) {
         break;
     case IO_RECV_OFF:
     case IO_RECV_WAITING:
+    case IO_RECV_INTERVAL:
     case IO_RECV_MULTI:
     case IO_RECV_POLLED:
     case IO_RECV_SINGLE:
@@ -468,10 +469,26 @@ void uring_receive_prepare(uring *u) {
     }
 }
 
-static void wait_for_arming(uring *u, sluice_io *io, bool unserved) {
+static void wait_for_block(uring *u, sluice_io *io, bool unserved) {
     io->receiving = IO_RECV_WAITING;
-    io->group = (uint8_t)find_ring(u, io->chain.pool);
     enter_waiting(u, ring_of(u, io), io, unserved);
+}
+
+/* Until its next read, behind one of @n bytes. It keeps no tail block from those that wait for
+ * one. */
+static void go_on_at_interval(uring *u, sluice_io *io, size_t n, bool full) {
+    aim_drop(io);
+    io->receiving = IO_RECV_INTERVAL;
+    interval_add_behind(&u->wheel, io, n, full);
+}
+
+/* Or to be read, where that is done at intervals. */
+static void wait_for_arming(uring *u, sluice_io *io, bool unserved) {
+    io->group = (uint8_t)find_ring(u, io->chain.pool);
+    if (io->interval > 0 && !unserved && !target_pending(io))
+        go_on_at_interval(u, io, 0, false);
+    else
+        wait_for_block(u, io, unserved);
 }
 
 /*
@@ -566,6 +583,10 @@ static void stop(uring *u, sluice_io *io) {
         io->wanting = false;
         leave_waiting(ring_of(u, io), io);
         aim_drop(io);
+        io->receiving = IO_RECV_OFF;
+        break;
+    case IO_RECV_INTERVAL:
+        interval_remove(&u->wheel, io);
         io->receiving = IO_RECV_OFF;
         break;
     case IO_RECV_MULTI:
@@ -775,6 +796,43 @@ uint32_t uring_receive_read_unread(uring *u) {
     return count;
 }
 
+/* Where there is no block, it waits for one, as all do, and is armed once. */
+static void read_due(uring *u, sluice_io *io) {
+    buffer_ring *ring = ring_of(u, io);
+    bool pressed = pool_is_pressed(ring->pool);
+    uint32_t most = burst_most(pool_block_size(ring->pool));
+    block_burst burst;
+    if (aim_is_wanted(io, pressed))
+        aim_take(io);
+    burst_find_room(io, ring->waiting.count == 0 ? burst_blocks(io, most, pressed) : 0, &burst);
+    if (burst.bytes == 0) {
+        wait_for_block(u, io, false);
+        return;
+    }
+    ssize_t n = burst_read(io, &burst);
+    bool full = n > 0 && burst_is_full(&burst, (size_t)n);
+    int error = burst_take(io, &burst, most, n > 0 ? (size_t)n : 0);
+    if (error || !is_passing((int)n)) {
+        io->receiving = IO_RECV_OFF;
+        aim_drop(io);
+        target_tell_ended(io, error ? error : (int)n);
+        return;
+    }
+    if (n > 0)
+        aim_judge(io, (uint32_t)n);
+    go_on_at_interval(u, io, n > 0 ? (size_t)n : 0, full);
+    if (n > 0)
+        target_tell_received(io);
+}
+
+/* Those that are due when it is called. */
+uint32_t uring_receive_read_due(uring *u) {
+    uint32_t due = interval_look(&u->wheel), count = 0;
+    for (sluice_io *io; count < due && (io = interval_take(&u->wheel)); count++)
+        read_due(u, io);
+    return count;
+}
+
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     if (io->receiving >= IO_RECV_TARGET)
         target_completed(u, io, result);
@@ -807,6 +865,22 @@ void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
     io->one_block = is_most;
     if (is_most && (is_multi(io) || is_polled(io)))
         stop(u, io);
+}
+
+void uring_receive_set_interval(uring *u, sluice_io *io, uint8_t slots) {
+    bool is_armed = is_multi(io) || is_polled(io) || io->receiving == IO_RECV_SINGLE || io->receiving == IO_RECV_AIMED;
+    io->interval = slots;
+    if (slots > 0) {
+        if (is_armed)
+            cancel_receive(u, io);
+        return;
+    }
+    io->spread = false;
+    io->burst = 0;
+    if (io->receiving == IO_RECV_INTERVAL) {
+        stop(u, io);
+        wait_for_arming(u, io, false);
+    }
 }
 
 void uring_receive_into(uring *u, sluice_io *io) {

@@ -5,6 +5,7 @@
 
 #include "abi/sized.h"
 #include "backends/aim.h"
+#include "backends/interval.h"
 #include "backends/socket_end.h"
 #include "backends/target.h"
 #include "loop/loop.h"
@@ -136,7 +137,7 @@ static void follow_need(sluice_conn *conn) {
     size_t length = chain_length(&conn->io.chain);
     size_t lacking = conn->need > length ? conn->need - length : 0;
     bool holds = conn->in_pieces && conn->loop->low_water && conn->timeout_ms == 0 && !conn->into.received &&
-                 lacking >= LEAST_LOW_WATER;
+                 lacking >= LEAST_LOW_WATER && conn->io.interval == 0;
     set_low_water(conn, !holds ? 1 : lacking < MOST_LOW_WATER ? (int)lacking : MOST_LOW_WATER);
 }
 
@@ -663,6 +664,18 @@ void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead) {
         return;
     conn->loop->backend->operations->one_block(conn->loop->backend, &conn->io, !read_ahead);
     loop_touched(conn->loop);
+}
+
+int sluice_conn_set_receive_interval(sluice_conn *conn, uint32_t milliseconds) {
+    uint32_t slots = (uint32_t)(((uint64_t)milliseconds * 1000 + INTERVAL_SLOT_US - 1) / INTERVAL_SLOT_US);
+    if (slots > INTERVAL_MOST)
+        return -EINVAL;
+    if (is_going(conn) || conn->io.interval == slots)
+        return 0;
+    conn->loop->backend->operations->interval(conn->loop->backend, &conn->io, (uint8_t)slots);
+    follow_need(conn);
+    loop_touched(conn->loop);
+    return 0;
 }
 
 int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {

@@ -243,7 +243,7 @@ int sluice_loop_timeout(const sluice_loop *loop) {
     if (loop->again || has_work(loop))
         return 0;
     int64_t most_us = loop->backend->operations->may_wait(loop->backend);
-    int64_t wait = soonest(timers_wait_ms(loop, loop_clock()), most_us < 0 ? -1 : most_us / 1000);
+    int64_t wait = soonest(timers_wait_ms(loop, loop_clock()), most_us < 0 ? -1 : (most_us + 999) / 1000);
     /* Blocks that the loop's own thread releases between turns are not announced. */
     if (!loop_list_is_empty(&loop->files.starving))
         wait = soonest(wait, STARVED_WAIT_MS);

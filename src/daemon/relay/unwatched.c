@@ -1,0 +1,44 @@
+#include "daemon/relay/unwatched.h"
+
+#include "daemon/relay/stream.h"
+
+bool unwatched_is_watcher(enum stream_sink_rank rank) {
+    switch (rank) {
+    case SINK_REPLICA:
+    case SINK_SEARCH:
+    case SINK_STAND_IN:
+        return true;
+    /* There may be no players, which are counted, and packets are made for them. */
+    case SINK_PLAYERS:
+    case SINK_PACKETIZER:
+    case SINK_RECORDER:
+        return false;
+    }
+    return true;
+}
+
+static bool is_watched(const struct stream *stream) {
+    if (stream->player_count > 0)
+        return true;
+    for (const struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+        if (unwatched_is_watcher(sink->type->rank))
+            return true;
+    return false;
+}
+
+static void set_interval(const struct stream *stream, uint32_t ms) {
+    if (stream->source.session)
+        stream->source.calls->set_interval(stream->source.session, ms);
+}
+
+void unwatched_tick(struct stream *stream, bool has_flowed) {
+    if (!stream->live || is_watched(stream))
+        return;
+    /* A publisher that has just come may still have to do with its protocol. */
+    set_interval(stream, has_flowed ? stream->registry->limits.unwatched_ms : 0);
+}
+
+void unwatched_end(struct stream *stream) {
+    if (stream->live)
+        set_interval(stream, 0);
+}
