@@ -156,16 +156,16 @@ SLUICE_API void sluice_conn_again(sluice_conn *conn);
 SLUICE_API void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead);
 
 /**
- * Sets how often the connection is read: every @p milliseconds, rather than when something comes (0,
- * the default). For data that nobody waits for: what comes costs no wake-up and no event, and one
- * read takes all that has come. Bytes, and the end of the stream, are noticed up to so much later.
- * They wait in the socket's buffer meanwhile, so the kernel's flow control slows a fast peer down;
- * therefore a read that brings 32 KiB or more is followed by another one within 10 milliseconds, and
- * one that has taken as much as a read can (64 KiB, or one block if that is larger) in the next
- * turn. Sending, pausing and closing are as usual, and what sluice_conn_receive_into() receives
- * comes as it comes. What was received before the call is reported as usual. A time of
- * sluice_conn_set_timeout() should be longer than the interval. An adopted connection has no
- * interval.
+ * Sets how often the connection is read: every @p milliseconds, rather than when something comes
+ * (0, the default). For data that nobody waits for: what comes costs no wake-up and no event, and
+ * one read takes all that has come. Bytes, and the end of the stream, are noticed up to so much
+ * later. They wait in the socket's buffer meanwhile, so the kernel's flow control slows a fast
+ * peer down; therefore a read that brings 32 KiB or more is followed by another one within 10
+ * milliseconds, and one that has taken as much as a read can (64 KiB, or one block if that is
+ * larger) in the next turn. Sending, pausing and closing are as usual, and what
+ * sluice_conn_receive_into() receives comes as it comes. What was received before the call is
+ * reported as usual. A time of sluice_conn_set_timeout() should be longer than the interval. An
+ * adopted connection has no interval.
  * @param milliseconds 0 to 100, rounded up to tens
  * @return 0, also after sluice_conn_close(); -EINVAL: more than 100
  */

@@ -91,6 +91,7 @@ VALUES = {
     "log-format": ('"json"', ["json"], None),
     "log-rate": ("0", ["0"], None),
     "batch": ("0.5", ["0.5"], None),
+    "unwatched-interval": ("70", ["70"], None),
     "merge-window-max": ("100", ["100"], None),
     "merge-window": ('["100", "live/a=5"]', ["100", "live/a=5"], None),
     "wait": ("1", ["1"], None),

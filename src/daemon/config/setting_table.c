@@ -570,9 +570,9 @@ static const struct setting settings[] = {
     {"unwatched-interval", SETTING_COUNT, FIELD(unwatched_ms), .group = GROUP_PROCESS,
      RANGE(0, UNWATCHED_INTERVAL_MOST), .preset = "50", .value = "MS", .unit = "milliseconds", .zero = "as bytes come",
      .help = "Read publishers without players at this interval",
-     .text = "A stream without players, forwards and replicas costs fewer wake-ups that way. Nobody waits for its frames; "
-             "recordings and cached groups are complete, and at most this much later. From its first player on, a "
-             "stream is read as bytes come. Rounded up to tens. See also --batch."},
+     .text = "A stream without players and forwards costs fewer wake-ups that way. Its recording and cached group are "
+             "complete, and at most this much later. From its first player on, a stream is read as bytes come. Times "
+             "are rounded up to tens."},
     {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .group = GROUP_PROCESS, .preset = "auto",
      .value = "NAME", .effect = SETTING_RESTART, .help = "Select io_uring or epoll",
      .text =

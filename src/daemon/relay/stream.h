@@ -48,7 +48,7 @@ struct stream_limits {
     /* for publishers that have gone, whatever the policies say */
     bool keeps_none;
     uint32_t merge_window_most; /* of automatic ones, milliseconds; 0: they are none */
-    uint32_t unwatched_ms;      /* between two reads of a publisher whose stream nobody waits for; 0: none */
+    uint32_t unwatched_ms;      /* see unwatched.h; 0: publishers are read as bytes come */
 };
 
 /* What has gone through all streams ever. Only goes up. */

@@ -1,8 +1,8 @@
 /*
- * Streams whose frames nobody waits for: no player, no replica, no stream that another one stands in
- * for. Their publishers' connections are read at intervals rather than when something comes, which
- * saves most wake-ups. What is recorded or cached is complete, and comes later. DESIGN.md says what
- * this costs.
+ * Streams whose frames nobody waits for: there is no player, no replica, and no other stream that
+ * this one stands in for. Their publishers' connections are read at intervals rather than when
+ * something comes, which saves most wake-ups. What is recorded or cached is complete, and comes
+ * later. DESIGN.md says what this costs.
  */
 #ifndef SLUICED_UNWATCHED_H
 #define SLUICED_UNWATCHED_H

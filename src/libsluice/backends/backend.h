@@ -203,8 +203,8 @@ struct sluice_io {
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;
-    /* in the queue of the waiting, the aimed, the promised, the stopping, or the cancelled, or on the
-     * wheel */
+    /* in the queue of the waiting, the aimed, the promised, the stopping, or the cancelled; or on
+     * the wheel */
     sluice_io *queue_next;
     sluice_io *queue_prev;
     struct io_readiness ready; /* epoll's alone */

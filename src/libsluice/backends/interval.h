@@ -10,9 +10,9 @@
 
 enum {
     INTERVAL_SLOT_US = 10000,
-    INTERVAL_SLOTS = 16, /* in which one may be due; more than INTERVAL_MOST */
-    INTERVAL_MOST = 10,  /* slots, of one interval */
-    INTERVAL_MUCH = 32 << 10, /* bytes of one read: the socket's buffer may be little more */
+    INTERVAL_SLOTS = 16,           /* in which one may be due; more than INTERVAL_MOST */
+    INTERVAL_MOST = 10,            /* slots, of one interval */
+    INTERVAL_MUCH = 32 << 10,      /* bytes of one read: the socket's buffer may be little more */
     INTERVAL_DUE = INTERVAL_SLOTS, /* sluice_io.slot: among those that are due */
 };
 

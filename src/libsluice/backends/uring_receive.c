@@ -482,11 +482,11 @@ static void go_on_at_interval(uring *u, sluice_io *io, size_t n, bool full) {
     interval_add_behind(&u->wheel, io, n, full);
 }
 
-/* Or to be read, where that is done at intervals. */
+/* Or to be read, where that is done at intervals: at once if more is there. */
 static void wait_for_arming(uring *u, sluice_io *io, bool unserved) {
     io->group = (uint8_t)find_ring(u, io->chain.pool);
     if (io->interval > 0 && !unserved && !target_pending(io))
-        go_on_at_interval(u, io, 0, false);
+        go_on_at_interval(u, io, 0, io->starved);
     else
         wait_for_block(u, io, unserved);
 }
