@@ -32,7 +32,7 @@ MOST = 0.03  # Bytes copied for each of payload: headers, replies, messages betw
 NOISE = ("-f lavfi -i testsrc=size=320x180:rate=25,noise=alls=30:allf=t -t 6 -c:v libx264 -preset ultrafast -g 25 -bf 2 "
          "-pix_fmt yuv420p -b:v 4M")
 COPYING = os.environ.get("SLUICED_COPYING")
-ECHO = os.environ.get("WEBSOCKET_ECHO") or os.path.join(harness.BUILD_DIR, "tests", "websocket_echo")
+ECHO = os.environ.get("WEBSOCKET_ECHO") or os.path.join(harness.BUILD_DIR, "tests", "echo_messages")
 
 
 def http(version="1.1"):

@@ -25,7 +25,7 @@ try:
 except ImportError:
     websockets = None
 
-ECHO = os.environ.get("WEBSOCKET_ECHO") or os.path.join(harness.BUILD_DIR, "tests", "websocket_echo")
+ECHO = os.environ.get("WEBSOCKET_ECHO") or os.path.join(harness.BUILD_DIR, "tests", "echo_messages")
 MESSAGES = int(os.environ.get("SLUICE_TEST_MESSAGES", 10000))
 LONGEST = 200 << 10  # Bytes.
 LIMIT = 1 << 20  # What websocket_echo takes unless told otherwise, bytes.
