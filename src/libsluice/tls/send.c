@@ -37,7 +37,7 @@ static int check_key(sluice_tls *tls) {
         return tls_fail(tls, -EKEYEXPIRED, SLUICE_TLS_DETAIL_KEY_LIMIT, "the key has reached its limit");
     if (SSL_get_key_update_type(tls->ssl) != SSL_KEY_UPDATE_NONE)
         return 0; /* one is pending */
-    ERR_clear_error();
+    tls_drop_errors();
     return SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 ? 0 : fail(tls, -1);
 }
 
@@ -49,7 +49,7 @@ static int check_key(sluice_tls *tls) {
 static int end_message(sluice_tls *tls) {
     if (!SSL_in_init(tls->ssl))
         return 1;
-    ERR_clear_error();
+    tls_drop_errors();
     int result = SSL_do_handshake(tls->ssl), error = SSL_get_error(tls->ssl, result);
     if (result == 1)
         return 1;
@@ -73,7 +73,7 @@ int tls_send_rekey(sluice_tls *tls) {
     int result = end_message(tls);
     if (result <= 0)
         return result;
-    ERR_clear_error();
+    tls_drop_errors();
     if (SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED) != 1)
         return fail(tls, -1);
     tls->requested = true;
@@ -85,7 +85,7 @@ int tls_send_answer(sluice_tls *tls) {
     int type = SSL_get_key_update_type(tls->ssl);
     if (type == SSL_KEY_UPDATE_NONE || SSL_in_init(tls->ssl))
         return 0;
-    ERR_clear_error();
+    tls_drop_errors();
     if (SSL_key_update(tls->ssl, type) != 1)
         return fail(tls, -1);
     int result = end_message(tls);
@@ -102,7 +102,7 @@ static int write_record(sluice_tls *tls, const void *bytes, size_t n) {
     int error = check_key(tls);
     if (error)
         return error;
-    ERR_clear_error();
+    tls_drop_errors();
     result = SSL_write_ex(tls->ssl, bytes, n, &written);
     if (result != 1 || written != n)
         return fail(tls, result);
@@ -283,7 +283,7 @@ int tls_send_finish(sluice_tls *tls) {
     int result = end_message(tls);
     if (result <= 0)
         return result;
-    ERR_clear_error();
+    tls_drop_errors();
     result = SSL_shutdown(tls->ssl);
     if (result < 0)
         return fail(tls, result);

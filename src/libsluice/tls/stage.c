@@ -59,6 +59,7 @@ static bool is_overlong(const uint8_t header[RECORD_HEADER]) {
 static void watch(int is_out, int version, int type, const void *bytes, size_t n, SSL *ssl, void *user) {
     sluice_tls *tls = user;
     (void)version, (void)ssl;
+    tls->has_spoken |= type == SSL3_RT_HANDSHAKE || type == SSL3_RT_ALERT || type == SSL3_RT_CHANGE_CIPHER_SPEC;
     if (is_out && tls->kernel.state == TLS_KERNEL_SENDS) {
         tls_kernel_message(tls, type, bytes, n);
     } else if (type == SSL3_RT_HEADER && is_out) {

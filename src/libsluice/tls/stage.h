@@ -48,6 +48,7 @@ struct sluice_tls {
     bool closed;        /* close_notify is queued */
     bool shut;          /* the connection's sending side is shut down */
     bool requested;     /* the peer was asked for a new key */
+    bool has_spoken;    /* OpenSSL may have kept the buffer of a message besides data */
     /* Of the current call of sluice_tls_receive(): */
     size_t turn_records, turn_bytes;
     size_t missing; /* bytes that OpenSSL wanted and the chain did not have */
@@ -84,6 +85,8 @@ void tls_receive_plan(sluice_tls *tls);
  * the alert. The error. */
 int tls_fail(sluice_tls *tls, int error, sluice_tls_detail detail, const char *reason);
 int tls_fail_ssl(sluice_tls *tls, int ssl_error);
+/* Before a call whose SSL_get_error() is asked for: drops errors of earlier calls of the thread. */
+void tls_drop_errors(void);
 
 /* send.c: close_notify, when it is due. 0, or an error */
 int tls_send_finish(sluice_tls *tls);
