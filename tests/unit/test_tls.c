@@ -165,6 +165,122 @@ static void input_comes_byte_by_byte(void **state) {
         }
 }
 
+/* A record of the peer's, as bytes. */
+static size_t make_record(one *o, uint64_t place, size_t n, uint8_t *ret_bytes, size_t room) {
+    uint8_t bytes[SLUICE_TLS_RECORD];
+    pattern_fill(SEED, place, bytes, n);
+    assert_int_equal(SSL_write(o->peer.ssl, bytes, (int)n), n);
+    int size = BIO_read(o->peer.out, ret_bytes, (int)room);
+    assert_true(size > (int)n);
+    return (size_t)size;
+}
+
+/* Three records in two writes, cut at each byte: within headers, bodies, and between records. */
+static void records_are_cut_anywhere(void **state) {
+    (void)state;
+    enum { FIRST = 40, MOST = 400 };
+    for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+        one o;
+        uint8_t bytes[MOST];
+        uint64_t place = 0;
+        size_t size = 1;
+        one_open(&o, NULL, true);
+        SSL_set_max_proto_version(o.peer.ssl, version);
+        assert_int_equal(tls_peer_handshake(&o.peer), 1);
+        tls_end_until_open(&o.end, o.rig.loop);
+        for (size_t cut = 0; cut <= size; cut++) {
+            size = 0;
+            for (size_t i = 0; i < 3; place += FIRST + i, i++)
+                size += make_record(&o, place, FIRST + i, bytes + size, sizeof bytes - size);
+            sockets_write(o.peer.fd, bytes, cut);
+            turn_through(o.rig.loop, 3);
+            sockets_write(o.peer.fd, bytes + cut, size - cut);
+            tls_end_until_received(&o.end, o.rig.loop, place);
+        }
+        one_close(&o);
+        assert_int_equal(o.end.error, 0);
+        assert_false(o.end.differs);
+    }
+}
+
+/* The stage is not called for a part of a header, nor for one of a body until all of it is there:
+ * one byte less is not enough. */
+static void a_part_of_a_record_waits(void **state) {
+    (void)state;
+    enum { BODY = 9000, HEADER = 5, PIECE = 1000 };
+    one o;
+    uint8_t bytes[BODY + 100];
+    one_open(&o, NULL, true);
+    assert_int_equal(tls_peer_handshake(&o.peer), 1);
+    tls_end_until_open(&o.end, o.rig.loop);
+    turn_through(o.rig.loop, 3);
+    size_t size = make_record(&o, 0, BODY, bytes, sizeof bytes), done = 1;
+    sockets_write(o.peer.fd, bytes, done);
+    turn_through(o.rig.loop, 3);
+    unsigned calls = o.end.calls;
+    for (; done < HEADER - 1; done++) {
+        sockets_write(o.peer.fd, bytes + done, 1);
+        turn_through(o.rig.loop, 3);
+    }
+    assert_int_equal(o.end.calls, calls);
+    sockets_write(o.peer.fd, bytes + done, PIECE);
+    done += PIECE;
+    turn_through(o.rig.loop, 3);
+    assert_int_equal(o.end.calls, ++calls);
+    for (size_t piece; done < size - 1; done += piece) {
+        piece = size - 1 - done < PIECE ? size - 1 - done : PIECE;
+        sockets_write(o.peer.fd, bytes + done, piece);
+        turn_through(o.rig.loop, 3);
+    }
+    assert_int_equal(o.end.calls, calls);
+    assert_int_equal(o.end.received, 0);
+    sockets_write(o.peer.fd, bytes + done, 1);
+    tls_end_until_received(&o.end, o.rig.loop, BODY);
+    assert_int_equal(o.end.calls, calls + 1);
+    one_close(&o);
+    assert_int_equal(o.end.error, 0);
+}
+
+static void leave_an_error(void *user) {
+    (void)user;
+    ERR_raise(ERR_LIB_SSL, SSL_R_BAD_LENGTH);
+}
+
+/* An error that other code has left in the thread's queue is none of the stage's: not in the
+ * handshake, not while it waits for bytes, not for what is sent. */
+static void errors_of_others_do_not_count(void **state) {
+    (void)state;
+    one o;
+    uint8_t bytes[300], back[300];
+    one_open(&o, NULL, true);
+    o.end.before = leave_an_error;
+    o.peer.piece = 1;
+    while (SSL_do_handshake(o.peer.ssl) != 1) {
+        assert_int_equal(o.end.error, 0);
+        ERR_clear_error();
+        tls_peer_flush(&o.peer);
+        turn_through(o.rig.loop, 2);
+        tls_peer_fill(&o.peer);
+    }
+    tls_peer_flush(&o.peer);
+    tls_end_until_open(&o.end, o.rig.loop);
+    pattern_fill(SEED, 0, bytes, sizeof bytes);
+    ERR_clear_error();
+    tls_peer_write(&o.peer, bytes, sizeof bytes);
+    tls_end_until_received(&o.end, o.rig.loop, sizeof bytes);
+    leave_an_error(NULL);
+    assert_int_equal(sluice_tls_send(o.end.tls, &(struct iovec){bytes, sizeof bytes}, 1, NULL), 0);
+    ERR_clear_error();
+    tls_peer_read(&o.peer, back, sizeof back);
+    assert_memory_equal(bytes, back, sizeof bytes);
+    leave_an_error(NULL);
+    assert_int_equal(sluice_tls_finish(o.end.tls), 0);
+    ERR_clear_error();
+    assert_true(tls_peer_read_end(&o.peer));
+    one_close(&o);
+    assert_int_equal(o.end.error, 0);
+}
+
 /* Many records of one byte, and records as large as they get. */
 static void records_have_all_sizes(void **state) {
     (void)state;
@@ -591,6 +707,9 @@ int main(void) {
         cmocka_unit_test(talks_tls_1_3),
         cmocka_unit_test(talks_tls_1_2),
         cmocka_unit_test(input_comes_byte_by_byte),
+        cmocka_unit_test(records_are_cut_anywhere),
+        cmocka_unit_test(a_part_of_a_record_waits),
+        cmocka_unit_test(errors_of_others_do_not_count),
         cmocka_unit_test(records_have_all_sizes),
         cmocka_unit_test(small_pieces_share_a_record),
         cmocka_unit_test(a_full_queue_refuses),

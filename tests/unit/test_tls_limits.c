@@ -314,7 +314,7 @@ static void a_call_has_a_budget(void **state) {
         write_byte(&g, place);
     tls_peer_flush(&g.peer);
     tls_end_until_received(&g.end, g.rig.loop, BYTES);
-    assert_true(g.end.calls - before >= BYTES / 66);
+    assert_true(g.end.calls - before >= BYTES / 64);
     sluice_tls_stats stats = {.size = sizeof stats};
     sluice_tls_get_stats(g.end.tls, &stats);
     assert_true(stats.records_in >= BYTES);

@@ -135,6 +135,7 @@ static int set_tickets(sluice_tls_context *context, const sluice_tls_context_opt
 
 /* Settings that are the same for all contexts. */
 static int set_defaults(SSL_CTX *ssl) {
+    SSL_CTX_set_read_ahead(ssl, 1); /* no further than the BIO lets it */
     SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA);

@@ -94,6 +94,12 @@ static int fail_reason(sluice_tls *tls, int reason, const char *text) {
                     version ? SLUICE_TLS_DETAIL_VERSION : SLUICE_TLS_DETAIL_ALERT, text);
 }
 
+/* There are none, as a rule, and to clear them all costs as much as to read a record's header. */
+void tls_drop_errors(void) {
+    if (ERR_peek_error() != 0)
+        ERR_clear_error();
+}
+
 int tls_fail_ssl(sluice_tls *tls, int ssl_error) {
     unsigned long error = ERR_peek_error();
     if (tls->flooded && tls->state == SLUICE_TLS_HANDSHAKE)

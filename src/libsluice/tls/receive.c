@@ -29,7 +29,7 @@ static int settle(sluice_tls *tls, int result) {
 static int shake_hands(sluice_tls *tls) {
     if (tls->context->role == SLUICE_TLS_SERVER && tls->context->count == 0)
         return tls_fail(tls, -ENOENT, SLUICE_TLS_DETAIL_NO_CERTIFICATE, "no certificate");
-    ERR_clear_error();
+    tls_drop_errors();
     int result = SSL_do_handshake(tls->ssl);
     if (result != 1)
         return settle(tls, result);
@@ -49,7 +49,7 @@ static int find_room(sluice_tls *tls, struct iovec *ret_room) {
     if (sluice_chain_reserve(tls->plain, SLUICE_TLS_RECORD, ret_room, 1) > 0)
         return 1;
     char byte;
-    ERR_clear_error();
+    tls_drop_errors();
     int result = SSL_peek(tls->ssl, &byte, sizeof byte);
     int error = result > 0 ? 0 : settle(tls, result);
     if (error)
@@ -70,7 +70,7 @@ static int decrypt_some(sluice_tls *tls, size_t *ret_bytes) {
     int result = find_room(tls, &room);
     if (result <= 0)
         return result;
-    ERR_clear_error();
+    tls_drop_errors();
     result = SSL_read_ex(tls->ssl, room.iov_base, room.iov_len, &n);
     int error = result == 1 ? 0 : settle(tls, result);
     int committed = sluice_chain_commit(tls->plain, n);
@@ -155,7 +155,9 @@ int sluice_tls_receive(sluice_tls *tls) {
     if (!tls->looked)
         return 0;
     tls_receive_plan(tls);
-    SSL_free_buffers(tls->ssl); /* those without a part of a record */
+    /* Those of data OpenSSL frees itself. The call looks at each of 32 records of a pipeline. */
+    if (tls->has_spoken)
+        tls->has_spoken = SSL_free_buffers(tls->ssl) != 1; /* there is a part of a record */
     bool more = tls->stats.plain_in > before;
     if (tls->state != SLUICE_TLS_ENDED)
         return more;

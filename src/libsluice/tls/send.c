@@ -15,14 +15,24 @@ typedef struct source {
     size_t left; /* bytes of all */
 } source;
 
-/* Whether there are blocks for a record, so that OpenSSL does not stop within it. */
-static bool has_blocks(sluice_tls *tls, size_t n) {
-    struct iovec room[TLS_PIECES];
-    int count = sluice_chain_reserve(tls->sealed, n + TLS_OVERHEAD, room, TLS_PIECES);
-    size_t bytes = 0;
+void tls_room_reserve(sluice_tls *tls, size_t n, struct tls_room *ret_room) {
+    int count = sluice_chain_reserve(tls->sealed, n, ret_room->pieces, TLS_PIECES);
+    ret_room->count = count > 0 ? count : 0;
+    ret_room->bytes = 0;
     for (int i = 0; i < count; i++)
-        bytes += room[i].iov_len;
-    return bytes >= n + TLS_OVERHEAD;
+        ret_room->bytes += ret_room->pieces[i].iov_len;
+}
+
+/* Whether there are blocks for a record, so that OpenSSL does not stop within it. */
+static bool find_blocks(sluice_tls *tls, size_t n, struct tls_room *ret_room) {
+    tls_room_reserve(tls, n + TLS_OVERHEAD, ret_room);
+    return ret_room->bytes >= n + TLS_OVERHEAD;
+}
+
+/* The same for a message alone. */
+static bool has_blocks(sluice_tls *tls) {
+    struct tls_room room;
+    return find_blocks(tls, 0, &room);
 }
 
 static int fail(sluice_tls *tls, int result) {
@@ -37,7 +47,7 @@ static int check_key(sluice_tls *tls) {
         return tls_fail(tls, -EKEYEXPIRED, SLUICE_TLS_DETAIL_KEY_LIMIT, "the key has reached its limit");
     if (SSL_get_key_update_type(tls->ssl) != SSL_KEY_UPDATE_NONE)
         return 0; /* one is pending */
-    ERR_clear_error();
+    tls_drop_errors();
     return SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 ? 0 : fail(tls, -1);
 }
 
@@ -49,7 +59,7 @@ static int check_key(sluice_tls *tls) {
 static int end_message(sluice_tls *tls) {
     if (!SSL_in_init(tls->ssl))
         return 1;
-    ERR_clear_error();
+    tls_drop_errors();
     int result = SSL_do_handshake(tls->ssl), error = SSL_get_error(tls->ssl, result);
     if (result == 1)
         return 1;
@@ -66,14 +76,14 @@ int tls_send_rekey(sluice_tls *tls) {
     /* The peer's new key would be one of both sides, which the kernel cannot change. */
     if (tls->kernel.state == TLS_KERNEL_SENDS && !tls->context->kernel.changes_keys)
         return 0;
-    if (!has_blocks(tls, 0)) {
+    if (!has_blocks(tls)) {
         tls->starved = true;
         return 0;
     }
     int result = end_message(tls);
     if (result <= 0)
         return result;
-    ERR_clear_error();
+    tls_drop_errors();
     if (SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED) != 1)
         return fail(tls, -1);
     tls->requested = true;
@@ -85,29 +95,38 @@ int tls_send_answer(sluice_tls *tls) {
     int type = SSL_get_key_update_type(tls->ssl);
     if (type == SSL_KEY_UPDATE_NONE || SSL_in_init(tls->ssl))
         return 0;
-    ERR_clear_error();
+    tls_drop_errors();
     if (SSL_key_update(tls->ssl, type) != 1)
         return fail(tls, -1);
     int result = end_message(tls);
     return result < 0 ? result : 0;
 }
 
-static int write_record(sluice_tls *tls, const void *bytes, size_t n) {
+/* 0, -EAGAIN (in the middle of a message), or the final error */
+static int seal(sluice_tls *tls, const void *bytes, size_t n) {
     size_t written;
-    if (!has_blocks(tls, n))
-        return -ENOBUFS;
     int result = end_message(tls);
     if (result <= 0)
         return result ? result : -EAGAIN;
     int error = check_key(tls);
     if (error)
         return error;
-    ERR_clear_error();
+    tls_drop_errors();
     result = SSL_write_ex(tls->ssl, bytes, n, &written);
     if (result != 1 || written != n)
         return fail(tls, result);
     tls->stats.plain_out += n;
     return 0;
+}
+
+static int write_record(sluice_tls *tls, const void *bytes, size_t n) {
+    struct tls_room room;
+    if (!find_blocks(tls, n, &room))
+        return -ENOBUFS;
+    tls->room = &room;
+    int error = seal(tls, bytes, n);
+    tls->room = NULL;
+    return error;
 }
 
 /* Behind the first @n bytes of what is left of the current piece, which may be all and none. */
@@ -275,7 +294,7 @@ int tls_send_finish(sluice_tls *tls) {
         tls_stage_wake(tls);
         return 0;
     }
-    if (!has_blocks(tls, 0)) {
+    if (!has_blocks(tls)) {
         tls->starved = true;
         tls_stage_retry(tls);
         return 0;
@@ -283,7 +302,7 @@ int tls_send_finish(sluice_tls *tls) {
     int result = end_message(tls);
     if (result <= 0)
         return result;
-    ERR_clear_error();
+    tls_drop_errors();
     result = SSL_shutdown(tls->ssl);
     if (result < 0)
         return fail(tls, result);

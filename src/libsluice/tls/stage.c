@@ -11,8 +11,6 @@
 #include "abi/sized.h"
 #include "tls/verify.h"
 
-enum { RECORD_HEADER = 5 };
-
 const sluice_tls_context *tls_stage_context(const sluice_tls *tls) {
     return tls->context;
 }
@@ -50,15 +48,11 @@ static void retry(sluice_timer *timer, void *user) {
     sluice_conn_again(tls->conn);
 }
 
-/* RFC 8446, 5.1; of an encrypted one, 5.2 allows more. */
-static bool is_overlong(const uint8_t header[RECORD_HEADER]) {
-    return header[0] == SSL3_RT_HANDSHAKE && (header[3] << 8 | header[4]) > SLUICE_TLS_RECORD;
-}
-
 /* What OpenSSL does, record by record and message by message: for counts, limits and rekeying. */
 static void watch(int is_out, int version, int type, const void *bytes, size_t n, SSL *ssl, void *user) {
     sluice_tls *tls = user;
     (void)version, (void)ssl;
+    tls->has_spoken |= type == SSL3_RT_HANDSHAKE || type == SSL3_RT_ALERT || type == SSL3_RT_CHANGE_CIPHER_SPEC;
     if (is_out && tls->kernel.state == TLS_KERNEL_SENDS) {
         tls_kernel_message(tls, type, bytes, n);
     } else if (type == SSL3_RT_HEADER && is_out) {
@@ -69,7 +63,6 @@ static void watch(int is_out, int version, int type, const void *bytes, size_t n
         tls->stats.records_in++;
         tls->key_records_in++;
         tls->turn_records++;
-        tls->is_overlong = n == RECORD_HEADER && is_overlong(bytes);
         tls->data_records += n > 0 && *(const uint8_t *)bytes == SSL3_RT_APPLICATION_DATA;
     } else if (type == SSL3_RT_HANDSHAKE && n > 0 && *(const uint8_t *)bytes == SSL3_MT_KEY_UPDATE) {
         if (is_out) {

@@ -27,12 +27,20 @@ enum {
     TLS_KEY_UPDATES_FREE = 64, /* of the peer, besides one for each record of data */
 };
 
+/* A reservation at the end of the encrypted bytes. */
+struct tls_room {
+    struct iovec pieces[TLS_PIECES];
+    int count;
+    size_t bytes;
+};
+
 struct sluice_tls {
     sluice_tls_context *context;
     SSL *ssl;
     sluice_conn *conn;      /* NULL: detached */
     sluice_chain *plain;    /* decrypted */
     sluice_chain *sealed;   /* encrypted and not queued */
+    struct tls_room *room;  /* of the record that OpenSSL is writing; NULL: none */
     sluice_slice unqueued;  /* before that: the writer had no memory for it */
     sluice_writer *writer;  /* NULL: detached */
     sluice_timer *retry;    /* when there was no block; NULL: detached */
@@ -48,6 +56,8 @@ struct sluice_tls {
     bool closed;        /* close_notify is queued */
     bool shut;          /* the connection's sending side is shut down */
     bool requested;     /* the peer was asked for a new key */
+    bool has_spoken;    /* OpenSSL may have kept the buffer of a message besides data */
+    size_t record_left; /* bytes of the record that OpenSSL is reading; 0: a header is next */
     /* Of the current call of sluice_tls_receive(): */
     size_t turn_records, turn_bytes;
     size_t missing; /* bytes that OpenSSL wanted and the chain did not have */
@@ -84,8 +94,12 @@ void tls_receive_plan(sluice_tls *tls);
  * the alert. The error. */
 int tls_fail(sluice_tls *tls, int error, sluice_tls_detail detail, const char *reason);
 int tls_fail_ssl(sluice_tls *tls, int ssl_error);
+/* Before a call whose SSL_get_error() is asked for: drops errors of earlier calls of the thread. */
+void tls_drop_errors(void);
 
-/* send.c: close_notify, when it is due. 0, or an error */
+/* send.c: room for so many encrypted bytes, as far as there are blocks. Replaces an earlier one. */
+void tls_room_reserve(sluice_tls *tls, size_t n, struct tls_room *ret_room);
+/* close_notify, when it is due. 0, or an error */
 int tls_send_finish(sluice_tls *tls);
 /* A new key, where one is due or asked for. 0, or an error */
 int tls_send_rekey(sluice_tls *tls);
