@@ -6,7 +6,7 @@
 
 /* What on_end has reported. */
 enum link_end {
-    LINK_OPEN,  /* nothing; set by tls_link_new() */
+    LINK_OPEN,  /* nothing; set by tls_link_new() and tls_link_linger() */
     LINK_ENDED, /* that it has ended, or failed; set by end() */
 };
 
@@ -25,6 +25,8 @@ struct tls_link {
     bool is_over;  /* the connection has ended: see end_connection() */
     bool was_cut;  /* that has been the end of the stream, too */
     bool drops;    /* what comes is not decrypted any more */
+    bool lingers;  /* tls_link_linger() has been called */
+    size_t unread; /* bytes that have been dropped since then */
     bool finishes; /* close_notify is queued, and the user is told when it has gone */
     bool is_open;  /* the handshake is complete, and the user has been asked what it has to send */
     bool passes;   /* the user's pieces are being sent, which the kernel encrypts */
@@ -148,6 +150,16 @@ void tls_link_drop(struct tls_link *link) {
     sluice_chain_skip(sluice_conn_chain(link->conn), SIZE_MAX);
 }
 
+int tls_link_linger(struct tls_link *link) {
+    const sluice_tls_detail detail = link->tls ? sluice_tls_get_detail(link->tls) : SLUICE_TLS_DETAIL_NONE;
+    if (detail == SLUICE_TLS_DETAIL_NONE || detail == SLUICE_TLS_DETAIL_ALERT || detail == SLUICE_TLS_DETAIL_TRUNCATED)
+        return -EINVAL;
+    tls_link_drop(link);
+    link->lingers = true;
+    link->end = LINK_OPEN;
+    return sluice_conn_finish(link->conn);
+}
+
 size_t tls_link_footprint(const struct tls_link *link) {
     return link->tls ? sluice_chain_footprint(sluice_tls_chain(link->tls)) : 0;
 }
@@ -246,8 +258,20 @@ static void settle_flushed(struct tls_link *link) {
         link->events->on_sent(link->conn, 0, link->user);
 }
 
+static void drop_unread(struct tls_link *link) {
+    sluice_chain *chain = sluice_conn_chain(link->conn);
+    link->unread += sluice_chain_length(chain);
+    sluice_chain_skip(chain, SIZE_MAX);
+    if (link->unread > TLS_LINK_LINGER_MOST)
+        sluice_conn_close(link->conn);
+}
+
 static void on_data(sluice_conn *conn, void *user) {
     struct tls_link *link = user;
+    if (link->lingers) {
+        drop_unread(link);
+        return;
+    }
     if (!link->passes) /* the stage has sent something itself */
         settle_flushed(link);
     if (link->detached)

@@ -27,7 +27,10 @@
 #include <sluice/conn.h>
 #include <sluice/tls.h>
 
-enum { TLS_LINK_BATCH = 64 << 10 }; /* bytes of plaintext that are encrypted at once */
+enum {
+    TLS_LINK_BATCH = 64 << 10,        /* bytes of plaintext that are encrypted at once */
+    TLS_LINK_LINGER_MOST = 256 << 10, /* bytes that are dropped while it lingers */
+};
 
 struct tls_link;
 
@@ -77,6 +80,14 @@ bool tls_link_is_flushing(const struct tls_link *link);
 
 /* Drops received bytes from now on, for a user that only has an answer left to send. */
 void tls_link_drop(struct tls_link *link);
+
+/*
+ * In on_end, which has reported that TLS has failed: the connection sends no more, and stays for a
+ * peer that may still send, so that it reads the alert. What comes is dropped. on_end is called
+ * again at its end; behind TLS_LINK_LINGER_MOST bytes it is closed. The time is the user's to
+ * bound. 0, -EINVAL (TLS has not failed, or by the peer's own word), -errno: the user closes it
+ */
+int tls_link_linger(struct tls_link *link);
 
 /* Bytes of blocks that it holds with what it has decrypted. OpenSSL's memory, some 18 KiB of an
  * open connection, is the heap's. */

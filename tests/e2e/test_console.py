@@ -16,6 +16,7 @@ import console_server
 import flv
 import harness
 import redis_server
+import tls
 from camera import Camera
 from harness import Daemon, Player, Publisher, Steady
 
@@ -423,6 +424,38 @@ class ConsoleTest(unittest.TestCase):
                 self.go("#/streams/live%2Fnone")
                 harness.wait_until(lambda: "soon.example" in self.text("#message"), "the warning on each page")
                 self.assertEqual([text for text in self.browser.complaints() if "404" not in text], [])
+
+    def test_ktls(self):
+        """Connections with TLS, and whether the kernel encrypts for them; also of a daemon whose forwards alone have TLS."""
+        with tls.Daemon() as target:
+            self.open(target)
+            harness.wait_until(lambda: self.text("#tls-state") == "0 connections, kTLS is off", lambda: self.text("#tls-state"))
+            with Daemon("--ktls", "always", "--tls-ca", tls.certificate().chain, "--forward",
+                        "live/*=rtmps://localhost:%d/copy/*" % target.address("rtmp")[1],
+                        listen=("--flv", "127.0.0.1:0=live/x", "--http", "127.0.0.1:0")) as daemon:
+                self.open(daemon)
+                harness.wait_until(lambda: self.visible("#certificates"), "the panel")
+                self.assertEqual(self.text("#tls-state"), "0 connections, kTLS has not been tried")
+                self.assertFalse(self.visible("#certificate-table"))
+                with Steady(daemon, name="live/x", size=4000) as steady:
+                    steady.go_on(60)
+                    shown = harness.wait_until(lambda: daemon.api("/api/v1/tls")["connections"] and daemon.api("/api/v1/tls"), "TLS")
+                    kernel = shown["ktls"]
+                    wanted = "1 connection, " + ("1 encrypted by the kernel (kTLS)" if kernel["used"] else
+                                                 "kTLS is not used: %s: %s" % (kernel["failed"], kernel["reason"]))
+                    harness.wait_until(lambda: self.text("#tls-state") == wanted, lambda: self.text("#tls-state"))
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_ktls_states(self):
+        """What it says where the kernel can encrypt, and where it cannot change keys."""
+        server = self.serve()
+        row = {"setting": "auto", "used": True, "sends": True, "changes_keys": True, "failed": None, "reason": None}
+        unused = {**row, "used": False, "changes_keys": False, "failed": "key change", "reason": "Device or resource busy"}
+        for tls_state, wanted in (((2500, 1200, row), "2,500 connections, 1,200 encrypted by the kernel (kTLS)"),
+                                  ((1, 0, unused), "1 connection, kTLS is not used: key change: Device or resource busy")):
+            server.documents["/api/v1/tls"] = dict(zip(("connections", "ktls_connections", "ktls"), tls_state))
+            self.open(server)
+            harness.wait_until(lambda wanted=wanted: self.text("#tls-state") == wanted, lambda: self.text("#tls-state"))
 
     def test_cluster(self):
         """Nodes with their load, pulls, and where streams are; and on each page that the engine is away."""

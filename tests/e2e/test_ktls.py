@@ -1,4 +1,4 @@
-"""kTLS: the kernel encrypts what listeners send, to clients that are other programs; and what the administration shows of it.
+"""kTLS: the kernel encrypts what listeners and forwards send, to other programs; and what the administration shows of it.
 
 What the kernel can do is found out here by system calls, apart from the daemon. Where it cannot encrypt, StatusTest checks that this is
 shown, and that everything is relayed nevertheless; the other cases are left out, unless SLUICE_TEST_KTLS says that they must run. On
@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import unittest
 
+import flv
 import harness
 import settings
 import tls
@@ -25,6 +26,7 @@ SLUICECTL = os.environ.get("SLUICECTL", os.path.join(harness.BUILD_DIR, "sluicec
 TCP_ULP, SOL_TLS, TLS_TX = 31, 282, 1
 KEY = struct.pack("=HH", 0x0304, 51) + bytes(8 + 16 + 4 + 8)  # Of AES-128-GCM in TLS 1.3: the key is zeros.
 SECONDS = 6
+PLAIN = ("--flv", "127.0.0.1:0=live/x", "--http", "127.0.0.1:0")
 
 
 @functools.lru_cache(maxsize=None)
@@ -53,17 +55,32 @@ def is_used(setting):
 
 def load_tests(loader, _tests, _pattern):
     """Where the kernel does not encrypt, that this is shown is all there is to test."""
-    cases = [StatusTest]
+    cases = [StatusTest, ForwardTest]
     if sends() or os.environ.get("SLUICE_TEST_KTLS"):
-        cases += [KeyTest, ProgramTest]
+        cases += [KeyTest, ForwardKeyTest, ProgramTest]
     else:
         print("The kernel does not encrypt: %s: %s" % (kernel()[0], os.strerror(kernel()[1])))
     return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
 
 
+def shown_of(setting):
+    """What /api/v1/tls shows where the kernel has been tried."""
+    lacks = kernel() if setting != "off" else None
+    return {"setting": setting, "used": is_used(setting), "sends": setting != "off" and sends(),
+            "changes_keys": setting != "off" and kernel() is None, "failed": lacks and lacks[0],
+            "reason": lacks and os.strerror(lacks[1])}
+
+
 class KtlsCase(unittest.TestCase):
     def start(self, setting, *options):
         daemon = tls.Daemon("--workers", "2", "--ktls", setting, *options)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def forwarder(self, setting, url):
+        """No listener of it has TLS."""
+        daemon = harness.Daemon("--workers", "2", "--ktls", setting, "--tls-ca", tls.certificate().chain, "--forward",
+                                "live/*=" + url, "--log-level", "debug", "--wait", "0", listen=PLAIN)
         self.addCleanup(daemon.stop)
         return daemon
 
@@ -82,6 +99,22 @@ class KtlsCase(unittest.TestCase):
         self.assertEqual(tuple(sum(worker[name] for worker in workers) for name in ("tls_connections", "ktls_connections")), counts)
         return state
 
+    def check_metrics(self, daemon, setting, shown, *counts):
+        text = daemon.admin("GET", "/metrics")[2].decode()
+        used = re.findall(r'^sluice_ktls_used\{failed="(.*)",reason="(.*)"\} (\d)$', text, re.MULTILINE)
+        self.assertEqual(used, [(shown["failed"] or "", shown["reason"] or "", str(int(shown["used"])))] if setting != "off" else [])
+        for name, count in zip(("tls", "ktls"), counts):
+            values = re.findall(r'^sluice_worker_%s_connections\{worker="(\d)"\} (\d+)$' % name, text, re.MULTILINE)
+            self.assertEqual([worker for worker, _ in values], ["0", "1"])
+            self.assertEqual(sum(int(value) for _, value in values), count)
+
+    def check_status(self, daemon, setting, shown, *counts):
+        """Of sluicectl."""
+        wanted = ["tls       %d connections, %d encrypted by the kernel" % counts]
+        if setting != "off" and not shown["used"]:
+            wanted.append("warning   kTLS is not used: %s: %s" % (shown["failed"], shown["reason"]))
+        self.assertEqual([line for line in self.ctl(daemon, "status") if line.startswith("tls") or "kTLS" in line], wanted)
+
     def wait_ktls(self, daemon, count):
         """So many players are sent by the kernel."""
         harness.wait_until(lambda: sum(player["ktls"] for player in daemon.api()["players"]) == count,
@@ -90,11 +123,8 @@ class KtlsCase(unittest.TestCase):
 
 class StatusTest(KtlsCase):
     def check_shown(self, setting):
-        used, lacks = is_used(setting), kernel() if setting != "off" else None
+        used, shown = is_used(setting), shown_of(setting)
         daemon = self.start(setting)
-        shown = {"setting": setting, "used": used, "sends": setting != "off" and sends(),
-                 "changes_keys": setting != "off" and kernel() is None, "failed": lacks and lacks[0],
-                 "reason": lacks and os.strerror(lacks[1])}
         self.assertEqual(daemon.api("/api/v1/tls"), {"connections": 0, "ktls_connections": 0, "ktls": shown})
         with harness.Steady(daemon, size=4000) as steady, daemon.connect() as idle:
             idle.sendall(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -104,22 +134,10 @@ class StatusTest(KtlsCase):
             self.assertEqual([player["ktls"] for player in state["players"]], [used])
             self.assertEqual(daemon.api("/api/v1/tls"), {"connections": 3, "ktls_connections": int(used), "ktls": shown})
             self.check_metrics(daemon, setting, shown, 3, int(used))
-            wanted = ["tls       3 connections, %d encrypted by the kernel" % used]
-            if setting != "off" and not used:
-                wanted.append("warning   kTLS is not used: %s: %s" % (shown["failed"], shown["reason"]))
-            self.assertEqual([line for line in self.ctl(daemon, "status") if line.startswith("tls") or "kTLS" in line], wanted)
+            self.check_status(daemon, setting, shown, 3, int(used))
         self.wait_counts(daemon, 0, 0)
         self.assertEqual([line.startswith("tls ") for line in self.ctl(daemon, "status")].count(True), setting != "off")
         daemon.blocks_settled()
-
-    def check_metrics(self, daemon, setting, shown, *counts):
-        text = daemon.admin("GET", "/metrics")[2].decode()
-        used = re.findall(r'^sluice_ktls_used\{failed="(.*)",reason="(.*)"\} (\d)$', text, re.MULTILINE)
-        self.assertEqual(used, [(shown["failed"] or "", shown["reason"] or "", str(int(shown["used"])))] if setting != "off" else [])
-        for name, count in zip(("tls", "ktls"), counts):
-            values = re.findall(r'^sluice_worker_%s_connections\{worker="(\d)"\} (\d+)$' % name, text, re.MULTILINE)
-            self.assertEqual([worker for worker, _ in values], ["0", "1"])
-            self.assertEqual(sum(int(value) for _, value in values), count)
 
     def test_off(self):
         self.check_shown("off")
@@ -149,6 +167,152 @@ class StatusTest(KtlsCase):
             self.assertEqual([shown["ktls"][name] for name in ("used", "sends", "failed", "reason")], [False, False, None, None])
             self.assertNotIn("sluice_ktls_used{", daemon.admin("GET", "/metrics")[2].decode())
             self.assertNotIn("warning", "\n".join(self.ctl(daemon, "status")))
+
+
+class ForwardTest(KtlsCase):
+    """Of a daemon of which no listener has TLS: its forwards alone try the kernel."""
+
+    def check_shown(self, setting):
+        used, shown = is_used(setting), shown_of(setting)
+        target = self.start("off", "--wait", "60")
+        daemon = self.forwarder(setting, "rtmps://localhost:%d/copy/*" % target.address("rtmp")[1])
+        self.assertEqual(daemon.api("/api/v1/tls")["ktls"], {**shown, "used": False, "sends": False, "changes_keys": False,
+                                                            "failed": None, "reason": None})
+        with harness.Player(target, "copy/x") as player, harness.Steady(daemon, name="live/x", size=4000) as steady:
+            steady.go_on(60)  # Much more than 64 KiB.
+            harness.wait_until(lambda: [one["ktls"] for one in daemon.api("/api/v1/forwards")["forwards"]] == [used],
+                               lambda: "a forward: %s" % daemon.api("/api/v1/forwards"))
+            self.wait_counts(daemon, 1, int(used))
+            self.wait_ktls(daemon, int(used))  # It is a player, too.
+            self.assertEqual(daemon.api("/api/v1/tls"), {"connections": 1, "ktls_connections": int(used), "ktls": shown})
+            self.check_metrics(daemon, setting, shown, 1, int(used))
+            self.check_status(daemon, setting, shown, 1, int(used))
+            count = len(player.frames) + 100
+            player.wait(lambda player: len(player.frames) >= count, "%d frames" % count)
+            begin = steady.sent.index(player.frames[0])
+            harness.check_same(player.frames[:count], [tag for tag in steady.sent[begin:] if tag.is_frame][:count])
+        self.check_log(daemon, setting, shown)
+        self.wait_counts(daemon, 0, 0)
+        self.assertEqual(daemon.complaints(), [])
+
+    def check_log(self, daemon, setting, shown):
+        """One line, whatever the number of connections."""
+        lines = [line.fields for line in daemon.log("ktls")]
+        wanted = {"for": "forwards", "used": "yes" if shown["used"] else "no", "failed": shown["failed"] or "none"}
+        self.assertEqual([{name: line[name] for name in wanted} for line in lines], [wanted] if setting != "off" else [])
+
+    def test_off(self):
+        self.check_shown("off")
+
+    def test_auto(self):
+        self.check_shown("auto")
+
+    def test_always(self):
+        self.check_shown("always")
+
+    def test_pull(self):
+        """A pull receives: the kernel is not tried."""
+        origin = self.start("off")
+        with harness.Steady(origin, size=4000) as steady, \
+                harness.Daemon("--ktls", "always", "--tls-ca", tls.certificate().chain, "--pull",
+                               "rtmps://localhost:%d/%s=copy/x" % (origin.address("rtmp")[1], steady.name)) as daemon:
+            daemon.wait_stream("copy/x")
+            self.wait_counts_of_pull(daemon)
+            self.assertEqual(daemon.log("ktls"), [])
+
+    def wait_counts_of_pull(self, daemon):
+        state = harness.wait_until(lambda: daemon.api()["tls"]["connections"] == 1 and daemon.api(), "a connection with TLS")
+        self.assertEqual((state["tls"]["ktls_connections"], state["tls"]["ktls"]["sends"]), (0, False))
+
+    def test_reload(self):
+        """Later connections follow the new setting; what the kernel can do is logged once."""
+        target = self.start("off", "--wait", "60")
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            def write(setting):
+                file.seek(0)
+                file.truncate()
+                file.write('ktls = "%s";\n' % setting)
+                file.flush()
+            write("off")
+            daemon = harness.Daemon("--config", file.name, "--workers", "2", "--tls-ca", tls.certificate().chain, "--wait", "0",
+                                    "--forward", "live/*=rtmps://localhost:%d/copy/*" % target.address("rtmp")[1], listen=PLAIN)
+            self.addCleanup(daemon.stop)
+            for setting in ("off", "always", "off", "always"):
+                write(setting)
+                daemon.admin("POST", "/api/v1/reload")
+                with harness.Steady(daemon, name="live/x", size=4000) as steady:
+                    steady.go_on(60)
+                    self.wait_counts(daemon, 1, int(is_used(setting)))
+                    self.assertEqual(daemon.api("/api/v1/tls")["ktls"], shown_of(setting))
+                self.wait_counts(daemon, 0, 0)
+            self.check_log(daemon, "always", shown_of("always"))
+
+
+class ForwardKeyTest(KtlsCase):
+    """openssl s_server takes a forward by HTTPS, while the kernel encrypts it."""
+
+    def begin(self):
+        server = tls.OpensslServer(self)
+        return server, self.forwarder("always", "https://localhost:%d/in" % server.port)
+
+    def play(self):
+        server, daemon = self.begin()
+        steady = self.enterContext(harness.Steady(daemon, name="live/x", size=4000))
+        self.wait_sent(daemon)
+        return server, daemon, steady
+
+    def wait_sent(self, daemon):
+        harness.wait_until(lambda: [one["ktls"] for one in daemon.api("/api/v1/forwards")["forwards"]] == [True],
+                           lambda: "a forward by the kernel: %s" % daemon.api("/api/v1/forwards"))
+
+    def wait_frame(self, server, steady, count=0):
+        steady.go_on(4)
+        end = steady.sent[-5]
+        harness.wait_until(lambda: end.payload in server.received(count), "frame at %d" % end.timestamp)
+
+    def test_same_bytes(self):
+        server, daemon = self.begin()
+        with harness.Steady(daemon, name="live/x", size=4000) as steady:
+            self.wait_sent(daemon)
+            steady.go_on(100)
+        harness.wait_until(lambda: b"\r\n0\r\n\r\n" in server.received(), "the last chunk")
+        head, _, body = server.received().partition(b"\r\n\r\n")
+        self.assertTrue(head.startswith(b"POST /in HTTP/1.1\r\n"), head[:100])
+        tags = flv.Parser().feed(harness.Dechunker().feed(body))
+        frames = [tag for tag in tags if tag.is_frame]
+        begin = steady.sent.index(frames[0])
+        self.assertGreater(len(frames), 60)
+        harness.check_same(frames, [tag for tag in steady.sent[begin:] if tag.is_frame])
+        self.assertEqual(daemon.complaints(), [])
+
+    def test_own_keys(self):
+        """The target's new keys are for what it sends."""
+        server, daemon, steady = self.play()
+        for _ in range(3):
+            server.set_key(False)
+            self.wait_frame(server, steady)
+        self.assertEqual(daemon.api("/api/v1/forwards")["forwards"][0]["failures"], 0)
+        self.assertEqual(daemon.complaints(), [])
+
+    def test_requested_keys(self):
+        """Where the kernel changes keys, the connection goes on. Elsewhere it ends with close_notify, the reason is shown, and the
+        forward connects again."""
+        server, daemon, steady = self.play()
+        server.set_key(True)
+        if kernel() is None:
+            for requests in (True, False, True):
+                self.wait_frame(server, steady)
+                server.set_key(requests)
+            self.wait_frame(server, steady)
+            self.assertEqual(daemon.api("/api/v1/forwards")["forwards"][0]["failures"], 0)
+        else:
+            line = daemon.wait_log("forward", state="waiting")
+            self.assertEqual(": ".join(filter(None, (line.fields["reason"], line.fields.get("detail")))),
+                             "TLS: a new key is due, and the kernel cannot change it")
+            self.wait_sent(daemon)
+            self.wait_frame(server, steady, 1)
+            self.assertIn(b"\nDONE\n", server.output)
+            self.assertNotIn(b"unexpected eof", server.complaints)
 
 
 class KeyTest(KtlsCase):

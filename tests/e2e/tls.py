@@ -5,6 +5,7 @@ that records and segments can be cut, and a stream be ended in each way.
 import contextlib
 import functools
 import os
+import re
 import socket
 import ssl
 import struct
@@ -226,6 +227,42 @@ class OpensslPlayer:
         """Until the daemon has ended the connection: (status, what it complains of)."""
         _, error = self.process.stdin.close(), self.process.stderr.read()
         return self.process.wait(harness.PATIENCE), error.decode(errors="replace")
+
+
+class OpensslServer:
+    """openssl s_server, which keeps what clients send, and sets and requests new keys."""
+
+    def __init__(self, test):
+        """test: stops it at its end."""
+        made = certificate()
+        self.process = subprocess.Popen(["openssl", "s_server", "-tls1_3", "-accept", "127.0.0.1:0", "-cert", made.chain, "-key",
+                                         made.key], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for stream in (self.process.stdout, self.process.stderr, self.process.stdin):
+            test.addCleanup(stream.close)
+        self.output, self.complaints = bytearray(), bytearray()
+        # The threads end with the process.
+        for stream, kept in ((self.process.stdout, self.output), (self.process.stderr, self.complaints)):
+            harness.in_thread(test, functools.partial(self._read, stream.fileno(), kept))
+        test.addCleanup(self.process.wait)
+        test.addCleanup(self.process.kill)
+        self.port = int(harness.wait_until(lambda: re.search(rb"^ACCEPT \S+:(\d+)$", self.output, re.MULTILINE), "s_server")[1])
+
+    def _read(self, descriptor, kept):
+        while more := os.read(descriptor, 65536):
+            kept.extend(more)
+
+    def received(self, count=0):
+        """From the client's request number count on, from 0: what came by that connection and later ones. It says itself what it
+        does in between, such as DONE."""
+        parts = bytes(self.output).split(b"\nSecure Renegotiation IS supported\n")
+        return b"".join(parts[count + 1:])
+
+    def set_key(self, requests):
+        """A new key of its own; with requests it wants one of the client, too."""
+        before = self.output.count(b"SSL_do_handshake -> 1\n")
+        self.process.stdin.write(b"K\n" if requests else b"k\n")
+        self.process.stdin.flush()
+        harness.wait_until(lambda: self.output.count(b"SSL_do_handshake -> 1\n") > before, "a new key of s_server")
 
 
 def client_hello(of=None, session=None):

@@ -12,7 +12,7 @@ complete -c sluiced -l allow-remote -d 'Allow non-loopback listeners without acc
 complete -c sluiced -l tls-certificate -x -d 'Serve TLS listeners with this certificate and key'
 complete -c sluiced -l tls-client-ca -r -F -d 'Ask clients for a certificate that an issuer in FILE has signed'
 complete -c sluiced -l tls-min -x -a '1.2 1.3' -d 'Set the lowest version of TLS'
-complete -c sluiced -l ktls -x -a 'off auto always' -d 'Let the kernel encrypt what TLS listeners send'
+complete -c sluiced -l ktls -x -a 'off auto always' -d 'Let the kernel encrypt what is sent by TLS'
 complete -c sluiced -l tls-handshakes -x -d 'Limit the TLS handshakes at a time'
 complete -c sluiced -l tls-handshakes-per-address -x -d 'Limit the TLS handshakes of one client address at a time'
 complete -c sluiced -l acme-root -x -d 'Serve challenges of certificate authorities from DIR'

@@ -236,6 +236,7 @@ static void answer_get(const struct worker_answer *answer, void *user) {
         .most_outgoing = pending->most_outgoing,
         .options = reload_options(pending->admin->reload),
         .tls = reload_tls(pending->admin->reload),
+        .tls_kernel = reload_tls_kernel(pending->admin->reload),
         .log_lost = log_lost(),
         .cluster = admin_cluster_of(pending->admin->cluster),
     };

@@ -372,6 +372,7 @@ static void add_forward(const struct snapshot_forward *forward, struct json *jso
     json_put_string(json, "state", forward_state_name(forward->state));
     json_put_optional(json, "step", forward->step);
     json_put_optional(json, "tracks", forward->tracks);
+    json_put_bool(json, "ktls", forward->kernel_sends);
     json_put_real(json, "state_seconds", seconds(forward->state_ms));
     json_put_unsigned(json, "failures", forward->failures);
     json_put_optional(json, "reason", forward->reason);

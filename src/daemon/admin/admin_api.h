@@ -20,7 +20,8 @@ struct admin_view {
     uint32_t most_players;          /* slow ones first; 0: all */
     uint32_t most_outgoing;         /* pulls, or forwards: those that fail first; 0: all */
     const struct options *options;
-    const sluice_tls_context *tls; /* NULL: there is none */
+    const sluice_tls_context *tls;        /* of listeners; NULL: there is none */
+    const sluice_tls_context *tls_kernel; /* reload_tls_kernel() */
     struct hook_event_counts notices[HOOK_KINDS];
     uint64_t notices_waiting;
     uint64_t log_lost; /* lines */

@@ -89,7 +89,7 @@ void admin_certificates(const struct admin_view *view, struct json *json) {
 static void add_ktls(const struct admin_view *view, struct json *json) {
     const struct setting *setting = setting_find("ktls", strlen("ktls"), false);
     sluice_tls_kernel_info info;
-    (void)tls_kernel_get(view->tls, &info);
+    (void)tls_kernel_get(view->tls_kernel, &info);
     json_open(json, "ktls", '{');
     json_put_string(json, "setting", setting_word(setting, view->options->tls.kernel));
     json_put_bool(json, "used", info.is_used);

@@ -339,10 +339,12 @@ static void write_certificates(FILE *out, const struct admin_view *view) {
 /* Neither name of a step nor text of an error holds anything that a label would have to escape. */
 static void write_ktls(FILE *out, const struct admin_view *view) {
     sluice_tls_kernel_info info;
-    if (!tls_kernel_get(view->tls, &info))
+    if (!tls_kernel_get(view->tls_kernel, &info))
         return;
-    metric_head(out, "sluice_ktls_used", "gauge",
-                "Whether the kernel may encrypt what TLS listeners send, as --ktls asks for; and what it cannot do.");
+    metric_head(
+        out, "sluice_ktls_used", "gauge",
+        "Whether the kernel may encrypt what listeners and forwards send by TLS, as --ktls asks for; and what it "
+        "cannot do.");
     fprintf(out, "sluice_ktls_used{failed=\"%s\",reason=\"%s\"} %d\n", info.step ? info.step : "",
             info.error ? strerror(-info.error) : "", info.is_used);
 }

@@ -397,11 +397,20 @@ static void linger(struct peer *peer) {
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct peer *peer = user;
     (void)conn;
+    if (peer->ended) { /* it has lingered */
+        close_peer(peer);
+        return;
+    }
     peer->ended = true;
     if (error && is_shaking(peer))
         note_failure(peer);
     if (error == -EPROTO)
         answer_plaintext(peer);
+    const bool may_linger = error && peer->tls && (peer->state == PEER_HEAD || peer->state == PEER_BODY);
+    if (may_linger && tls_link_linger(peer->tls) == 0) {
+        enter(peer, PEER_LINGERING);
+        return;
+    }
     /* One that sends no more may still read. */
     if (error || (peer->state != PEER_ASKED && peer->state != PEER_ANSWERING && !is_flushing(peer)))
         close_peer(peer);
@@ -508,7 +517,7 @@ static uint64_t most_ms(const struct peer *peer) {
 }
 
 static void end_overdue(struct peer *peer) {
-    if (is_shaking(peer) && !peer->closing)
+    if (is_shaking(peer) && !peer->closing && peer->state != PEER_LINGERING)
         note_refusal(peer, REJECT_TLS_HANDSHAKE, "handshake timeout");
     close_peer(peer);
 }

@@ -139,11 +139,13 @@ static const struct setting settings[] = {
     {"tls-min", SETTING_CHOICE, .detail = SETTING_TLS_VERSIONS, FIELD(tls.min_version), .group = GROUP_TLS,
      .preset = "1.2", .value = "VERSION", .effect = SETTING_LATER, .help = "Set the lowest version of TLS"},
     {"ktls", SETTING_CHOICE, .detail = SETTING_KTLS, FIELD(tls.kernel), .group = GROUP_TLS, .preset = "off",
-     .value = "WHEN", .effect = SETTING_LATER, .help = "Let the kernel encrypt what TLS listeners send",
+     .value = "WHEN", .effect = SETTING_LATER, .help = "Let the kernel encrypt what is sent by TLS",
      .text =
-         "Players by TLS 1.3 are then sent the same memory as others, after the first 64 KiB of a connection. "
+         "Players and targets of forwards by TLS 1.3 are then sent the same memory as others, after the first 64 KiB "
+         "of a connection. Pulls, which receive, do not use it. "
          "auto: if the kernel can also change keys, as Linux does since 6.14. always: also without that; a connection "
-         "then ends after 16,777,216 records, or when its client requests a new key, which media players do not. "
+         "then ends after 16,777,216 records, or when its peer requests a new key, which media players and servers do "
+         "not; a forward connects again. "
          "What the kernel can do is tried on a loopback connection and logged; sluicectl status, /api/v1/tls and "
          "/metrics show it, and for how many connections the kernel encrypts. Without it, and with TLS 1.2, OpenSSL "
          "encrypts. The module must have been loaded by root: modprobe tls."},

@@ -103,10 +103,12 @@ static long milliseconds_left(const struct attempt *attempt) {
 
 static void connected(struct attempt *attempt) {
     struct connect_job *job = attempt->job;
+    const struct tls_client_target target = {
+        .host = job->host, .port = job->port, .alpn = job->alpn, .sends_media = job->sends_media};
     int flags = fcntl(attempt->fd, F_GETFL);
     attempt->error = flags < 0 || fcntl(attempt->fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
     if (!attempt->error && job->is_secure)
-        attempt->error = tls_client_find(attempt->connector->tls, job->host, job->port, job->alpn, &job->context);
+        attempt->error = tls_client_find(attempt->connector->tls, &target, &job->context);
     give_back(attempt);
 }
 

@@ -141,7 +141,7 @@ static void on_wake(void *user) {
         options_unref(reload->options);
         reload->options = options_ref(reload->next);
         tls_expiry_log(reload->next_tls, reload->tls);
-        tls_kernel_log(reload->next_tls, reload->tls);
+        tls_kernel_log(reload->next_tls, reload->tls, "listeners");
         sluice_tls_context_unref(reload->tls);
         reload->tls = reload->next_tls;
         reload->next_tls = NULL;
@@ -253,4 +253,8 @@ const struct options *reload_options(const struct reload *reload) {
 
 sluice_tls_context *reload_tls(const struct reload *reload) {
     return reload->tls;
+}
+
+const sluice_tls_context *reload_tls_kernel(const struct reload *reload) {
+    return reload->tls ? reload->tls : tls_client_kernel(reload->tls_client);
 }

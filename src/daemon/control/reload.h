@@ -58,4 +58,8 @@ const struct options *reload_options(const struct reload *reload);
 /* The TLS context of new connections, likewise; NULL: there is none. */
 sluice_tls_context *reload_tls(const struct reload *reload);
 
+/* One that shows what the kernel can do (tls_kernel_get()): of listeners, or else of forwards;
+ * NULL: neither has one. Likewise. */
+const sluice_tls_context *reload_tls_kernel(const struct reload *reload);
+
 #endif

@@ -232,6 +232,7 @@ static void take_forward(const struct forward *forward, void *user) {
         .position = forward->position + 1,
         .step = machine->state == OUTGOING_NEGOTIATING ? forward->step : NULL,
         .tracks = forward_tracks_name(forward),
+        .kernel_sends = forward_kernel_sends(forward),
         .state = machine->state,
         .state_ms = now - machine->since,
         .retry_ms = machine->retry_at > now ? machine->retry_at - now : 0,

@@ -143,6 +143,7 @@ struct snapshot_forward {
     enum outgoing_state state;
     const char *step;   /* of the type's, while it negotiates; or NULL */
     const char *tracks; /* forward_tracks_name() */
+    bool kernel_sends;  /* what is sent is encrypted by the kernel */
     uint64_t state_ms, retry_ms;
     unsigned failures;
     char reason[FORWARD_REASON];

@@ -96,6 +96,10 @@ const char *forward_tracks_name(const struct forward *forward) {
     return player->alone || player->form.format->is_packetized ? "default" : "all";
 }
 
+bool forward_kernel_sends(const struct forward *forward) {
+    return forward->session && session_kernel_sends(&forward->session->base);
+}
+
 const char *forward_state_name(enum outgoing_state state) {
     return state == OUTGOING_ACTIVE ? "sending" : outgoing_state_name(state);
 }
@@ -198,6 +202,7 @@ static void begin(struct forward *forward) {
     forward->job.port = forward->target.port;
     forward->job.is_secure = forward->target.is_secure;
     forward->job.alpn = forward->option.type->scheme.alpn;
+    forward->job.sends_media = true;
     forward->job_is_out = true;
     shared->connect(shared->connector, &forward->job);
 }

@@ -66,6 +66,9 @@ const char *forward_state_name(enum outgoing_state state);
 /* Which tracks it sends: "all", or "default" for the main ones. NULL: it does not send */
 const char *forward_tracks_name(const struct forward *forward);
 
+/* Whether the kernel encrypts what it sends (kTLS). */
+bool forward_kernel_sends(const struct forward *forward);
+
 /* What was sent over all its connections. */
 void forward_get_totals(const struct forward *forward, struct stream_totals *ret_totals);
 

@@ -49,7 +49,7 @@ static int run(const struct command_line *line, const struct options *options, c
         return cannot_start(error);
     server_set_tls_context(server, tls->server);
     tls_expiry_log(tls->server, NULL);
-    tls_kernel_log(tls->server, NULL);
+    tls_kernel_log(tls->server, NULL, "listeners");
     struct control *control;
     struct cluster_setup *cluster;
     error = cluster_setup_new(options, server, &cluster);

@@ -24,6 +24,7 @@ struct connect_job {
     uint16_t port;
     bool is_secure;                        /* a TLS handshake follows */
     const char *alpn;                      /* offered in it (RFC 7301); static; NULL: nothing */
+    bool sends_media;                      /* the kernel may encrypt what is sent (--ktls) */
     sluice_loop *loop;                     /* on which it comes back */
     void (*done)(struct connect_job *job); /* exactly once, unless the connector goes before */
     void *user;

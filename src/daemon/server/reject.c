@@ -41,13 +41,17 @@ enum reject_cause reject_cause_of_tls(const sluice_tls *tls) {
     }
 }
 
-void reject_close(int fd, const struct protocol *protocol, enum reject_cause refusal) {
+void reject_answer(int fd, const struct protocol *protocol, enum reject_cause refusal) {
     char buffer[512];
     int length = 0;
     if (protocol->reject)
         length = protocol->reject(buffer, sizeof buffer, refusals[refusal].status, refusals[refusal].reason);
     if (length > 0)
         (void)send(fd, buffer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void reject_close(int fd, const struct protocol *protocol, enum reject_cause refusal) {
+    reject_answer(fd, protocol, refusal);
     (void)shutdown(fd, SHUT_WR);
     /* Unread data would turn the close into a reset, which may overtake the answer. */
     (void)recv(fd, NULL, UNREAD_MOST, MSG_DONTWAIT | MSG_TRUNC);

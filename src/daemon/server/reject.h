@@ -31,9 +31,13 @@ const char *reject_reason(enum reject_cause refusal);
 /* Of a stage that has failed within its handshake: REJECT_PLAINTEXT or REJECT_TLS_HANDSHAKE. */
 enum reject_cause reject_cause_of_tls(const sluice_tls *tls);
 
+/* Answers a connection that is not wanted, as far as its protocol has words for it, and the socket
+ * takes them at once. */
+void reject_answer(int fd, const struct protocol *protocol, enum reject_cause refusal);
+
 /*
- * Answers a connection that has been accepted and is not wanted, as far as its protocol has words
- * for it, and closes it. Waits for nothing: a peer that has filled no buffer yet gets the answer.
+ * Answers a connection that has been accepted and is not wanted, and closes it. Waits for nothing:
+ * a peer that has filled no buffer yet gets the answer.
  */
 void reject_close(int fd, const struct protocol *protocol, enum reject_cause refusal);
 

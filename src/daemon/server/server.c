@@ -367,12 +367,6 @@ void server_reject_proxy(struct worker *first, struct handover *handover) {
     server_release_connection(first->server, NULL);
 }
 
-void server_reject_plaintext(struct worker *worker, struct handover *handover) {
-    const struct cidr_address address = cidr_address(&handover->peer);
-    turn_away(worker->server, take_socket(&handover->connection), &handover->listener, REJECT_PLAINTEXT);
-    server_release_connection(worker->server, &address);
-}
-
 /* Its life. */
 
 static int open_workers(struct server *server) {

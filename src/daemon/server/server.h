@@ -87,10 +87,6 @@ void server_cancel(struct server *server);
 void server_begin_proxied(struct worker *first, struct handover *handover);
 void server_reject_proxy(struct worker *first, struct handover *handover);
 
-/* A connection of a TLS listener that does not begin with TLS is answered in plaintext, and
- * closed. */
-void server_reject_plaintext(struct worker *worker, struct handover *handover);
-
 /* The TLS handshakes under way. */
 struct handshake_limit *server_handshakes(struct server *server);
 

@@ -12,6 +12,7 @@
 #include "daemon/config/protocol.h"
 #include "daemon/relay/player.h"
 #include "daemon/server/handover.h"
+#include "daemon/server/linger.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
 #include "daemon/tls/tls_peer.h"
@@ -111,8 +112,20 @@ int session_finish(struct session *session) {
     return session->tls ? tls_link_finish(session->tls) : sluice_conn_finish(session->conn);
 }
 
+/* Whether a client, which may still send, has been sent an alert that it should read. */
+static bool has_alerted(const struct session *session) {
+    const sluice_tls *tls = tls_link_stage(session->tls);
+    if (!tls || sluice_tls_get_state(tls) != SLUICE_TLS_FAILED || session->is_uncounted ||
+        sluice_conn_is_closing(session->conn))
+        return false;
+    const sluice_tls_detail detail = sluice_tls_get_detail(tls);
+    return detail != SLUICE_TLS_DETAIL_ALERT && detail != SLUICE_TLS_DETAIL_TRUNCATED;
+}
+
 void session_close(struct session *session) {
     session->closing = true;
+    if (session->tls && has_alerted(session))
+        (void)linger_begin(session, false);
     if (session->tls)
         tls_link_close(session->tls);
     else
@@ -179,6 +192,7 @@ bool session_refuses_tls(struct session *session) {
     server_count_reject(session->worker->server, REJECT_TLS_HELLO);
     session_log_refusal(session, 400, reject_reason(REJECT_TLS_HELLO));
     answer_tls(session);
+    (void)linger_begin(session, false);
     return true;
 }
 

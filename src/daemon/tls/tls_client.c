@@ -7,16 +7,19 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 
+#include "daemon/tls/tls_kernel.h"
+
 enum {
     FILE_MOST = 4 << 20,
     SESSIONS = 256, /* of earlier connections, of each context: up to two of a server */
 };
 
-/* A context that has been needed. Which hashes are pinned tells them apart. */
+/* A context that has been needed. The fields before it tell it apart. */
 struct made {
     SLIST_ENTRY(made) link;
     bool pins[TLS_CLIENT_PINS]; /* that are about the server; none: issuers are trusted */
     const char *alpn;
+    sluice_tls_kernel kernel;
     sluice_tls_context *context;
 };
 
@@ -34,6 +37,7 @@ struct loaded {
 
 struct tls_client {
     struct loaded *loaded, *previous; /* in force, and before the last load or NULL */
+    sluice_tls_context *logged;       /* the last that is to use the kernel; NULL: none yet */
 };
 
 static void clear_text(struct text *text) {
@@ -180,6 +184,7 @@ void tls_client_free(struct tls_client *client) {
         return;
     free_loaded(client->previous);
     free_loaded(client->loaded);
+    sluice_tls_context_unref(client->logged);
     free(client);
 }
 
@@ -222,6 +227,7 @@ static int make_context(const struct loaded *loaded, const struct made *made, sl
                                           .ca_system = tls && tls->ca_system,
                                           .alpn = made->alpn,
                                           .pins = pins[0],
+                                          .kernel = made->kernel,
                                           .sessions = SESSIONS};
     sluice_tls_context *context;
     for (size_t i = 0; tls && i < tls->pin_count && options.pin_count < SLUICE_TLS_PINS_MAX; i++)
@@ -240,18 +246,35 @@ static int make_context(const struct loaded *loaded, const struct made *made, sl
     return error;
 }
 
-int tls_client_find(struct tls_client *client, const char *host, uint16_t port, const char *alpn,
+static bool is_like(const struct made *made, const struct made *wanted) {
+    return is_same(made->alpn, wanted->alpn) && made->kernel == wanted->kernel &&
+           memcmp(made->pins, wanted->pins, sizeof made->pins) == 0;
+}
+
+/* The kernel is tried by each context; what was found out is logged if it is news. */
+static void log_kernel(struct tls_client *client, const struct made *made) {
+    if (made->kernel == SLUICE_TLS_KERNEL_OFF)
+        return;
+    tls_kernel_log(made->context, client->logged, "forwards");
+    sluice_tls_context_unref(client->logged);
+    client->logged = sluice_tls_context_ref(made->context);
+}
+
+int tls_client_find(struct tls_client *client, const struct tls_client_target *target,
                     sluice_tls_context **ret_context) {
     struct loaded *loaded = client->loaded;
-    const struct tls_client_options *tls = loaded->options ? &loaded->options->tls_client : NULL;
+    const struct options *options = loaded->options;
+    const struct tls_client_options *tls = options ? &options->tls_client : NULL;
     struct made *made, *wanted = calloc(1, sizeof *wanted);
     if (!wanted)
         return -ENOMEM;
-    wanted->alpn = alpn;
+    wanted->alpn = target->alpn;
+    if (options && target->sends_media)
+        wanted->kernel = (sluice_tls_kernel)options->tls.kernel;
     for (size_t i = 0; tls && i < tls->pin_count; i++)
-        wanted->pins[i] = tls_pin_fits(&tls->pins[i], host, port);
+        wanted->pins[i] = tls_pin_fits(&tls->pins[i], target->host, target->port);
     SLIST_FOREACH(made, &loaded->made, link) {
-        if (is_same(made->alpn, alpn) && memcmp(made->pins, wanted->pins, sizeof made->pins) == 0) {
+        if (is_like(made, wanted)) {
             free(wanted);
             *ret_context = sluice_tls_context_ref(made->context);
             return 0;
@@ -263,6 +286,16 @@ int tls_client_find(struct tls_client *client, const char *host, uint16_t port, 
         return -ENOMEM;
     }
     SLIST_INSERT_HEAD(&loaded->made, wanted, link);
+    log_kernel(client, wanted);
     *ret_context = sluice_tls_context_ref(wanted->context);
     return 0;
+}
+
+const sluice_tls_context *tls_client_kernel(const struct tls_client *client) {
+    const struct made *made;
+    SLIST_FOREACH(made, &client->loaded->made, link) {
+        if (made->kernel != SLUICE_TLS_KERNEL_OFF)
+            return made->context;
+    }
+    return NULL;
 }

@@ -33,11 +33,20 @@ bool tls_client_load(struct tls_client *client, const struct options *options, s
 /* Puts what was in force before the last load in force again. */
 void tls_client_revert(struct tls_client *client);
 
-/*
- * The context of a connection to a server. @host: as configured, without brackets. @alpn: what to
- * offer (RFC 7301), or NULL. @ret_context: a new reference. 0, -ENOMEM
- */
-int tls_client_find(struct tls_client *client, const char *host, uint16_t port, const char *alpn,
+/* Where a connection goes, and what for. */
+struct tls_client_target {
+    const char *host; /* as configured, without brackets */
+    uint16_t port;
+    const char *alpn; /* what to offer (RFC 7301); static; NULL: nothing */
+    bool sends_media; /* the kernel may encrypt what is sent (--ktls) */
+};
+
+/* The context of a connection. @ret_context: a new reference. 0, -ENOMEM */
+int tls_client_find(struct tls_client *client, const struct tls_client_target *target,
                     sluice_tls_context **ret_context);
+
+/* One in force whose connections the kernel may encrypt for, which shows what it can do; NULL: none
+ * has been needed. Valid until the next call. */
+const sluice_tls_context *tls_client_kernel(const struct tls_client *client);
 
 #endif

@@ -1,4 +1,5 @@
-/* Whether the kernel encrypts what listeners send (kTLS): in the log, and for what shows it. */
+/* Whether the kernel encrypts what listeners and forwards send (kTLS): in the log, and for what
+ * shows it. */
 #ifndef SLUICED_TLS_KERNEL_H
 #define SLUICED_TLS_KERNEL_H
 
@@ -11,7 +12,7 @@
 bool tls_kernel_get(const sluice_tls_context *context, sluice_tls_kernel_info *ret_info);
 
 /* A line about a context that is to use it, unless the previous one's was the same. Both may be
- * NULL. */
-void tls_kernel_log(const sluice_tls_context *context, const sluice_tls_context *previous);
+ * NULL. @whose: "listeners" or "forwards" */
+void tls_kernel_log(const sluice_tls_context *context, const sluice_tls_context *previous, const char *whose);
 
 #endif

@@ -3,6 +3,7 @@
  * protocol continues with the stage. Handshakes are expensive, so they run in the share of a turn
  * that is for connections with work left (sluice_conn_again()), and their number and duration are
  * limited. A client without TLS gets an answer in plaintext where the listener's protocol has one.
+ * It, and one whose handshake has failed, may still send: see server/linger.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "daemon/base/thread_time.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/handshake_limit.h"
+#include "daemon/server/linger.h"
 #include "daemon/server/reject.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
@@ -27,7 +29,7 @@ enum tls_session_state {
     TLS_SESSION_DUE,     /* the next call of on_data handles them; set by on_data() */
     /* the handshake is complete; what answers it is being sent; set by advance() */
     TLS_SESSION_OPEN,
-    TLS_SESSION_LEAVING, /* detaching, to go on or to be answered in plaintext; set by leave() */
+    TLS_SESSION_LEAVING, /* detaching, to go on; set by leave() */
 };
 
 struct tls_session {
@@ -51,7 +53,8 @@ static void close_session(struct tls_session *session) {
     sluice_conn_close(session->base.conn);
 }
 
-/* The handshake has failed: counted, logged with the bound per address, and closed. */
+/* The handshake has failed without a word to the client: counted, logged with the bound per
+ * address, and closed. */
 static void fail(struct tls_session *session, const char *reason) {
     if (session->base.closing)
         return;
@@ -66,24 +69,19 @@ static void end_handshake(struct tls_session *session) {
     session->is_counted = false;
 }
 
-/* The connection has left the loop: with the stage, or for an answer in plaintext. */
+/* The connection has left the loop, with the stage. */
 static void detached(const sluice_conn_handover *connection, void *user) {
     struct tls_session *session = user;
     struct worker *worker = session->base.worker;
     struct handover handover = session->handover;
     handover.connection = *connection;
     handover.connection.told &= !session->has_ended;
-    if (session->tls) {
-        (void)sluice_tls_detach(session->tls);
-        handover.tls = session->tls;
-    }
+    (void)sluice_tls_detach(session->tls);
+    handover.tls = session->tls;
     end_handshake(session);
     worker_remove(worker, &session->base);
     free(session);
-    if (handover.tls)
-        handover_begin(worker, &handover);
-    else
-        server_reject_plaintext(worker, &handover);
+    handover_begin(worker, &handover);
 }
 
 static void leave(struct tls_session *session) {
@@ -93,16 +91,19 @@ static void leave(struct tls_session *session) {
         close_session(session);
 }
 
-/* The stage has failed. */
+/* The stage has failed, and has sent its alert; to plaintext there is an answer in plaintext. */
 static void refuse(struct tls_session *session) {
-    if (reject_cause_of_tls(session->tls) != REJECT_PLAINTEXT) {
-        fail(session, sluice_tls_reason(session->tls));
+    const enum reject_cause cause = reject_cause_of_tls(session->tls);
+    const bool is_plaintext = cause == REJECT_PLAINTEXT;
+    if (session->base.closing)
         return;
-    }
-    session_log_refusal(&session->base, 400, reject_reason(REJECT_PLAINTEXT));
-    sluice_tls_free(session->tls);
-    session->tls = NULL;
-    leave(session);
+    server_count_reject(session->base.worker->server, cause);
+    session_log_refusal(&session->base, 400, is_plaintext ? reject_reason(cause) : sluice_tls_reason(session->tls));
+    if (is_plaintext)
+        reject_answer(sluice_conn_fd(session->base.conn), session->handover.listener.protocol, cause);
+    if (linger_begin(&session->base, session->is_counted))
+        session->is_counted = false;
+    close_session(session);
 }
 
 /* The next session begins when the last byte of the handshake has been sent. */

@@ -1,0 +1,171 @@
+"""What a client reads that goes on sending behind a fatal error of TLS: the alert, or the answer in plaintext, and a regular end.
+
+Within the bounds of a lingering close (server/linger.h, shared/tls_link.h) each of its sends succeeds; behind them it is reset.
+"""
+
+import contextlib
+import socket
+import ssl
+import struct
+import unittest
+
+import flv
+import harness
+import tls
+
+MOST = 256 * 1024
+PIECE = 4096
+ALERT = b"\x15"
+UNEXPECTED = bytes((21, 3, 1, 0, 2, 2, 10))
+GET = b"GET /live/a.flv HTTP/1.1\r\nHost: test\r\n\r\n"
+PLAIN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
+
+
+def old_hello():
+    """Of a client that knows TLS 1.1 alone."""
+    body = b"\3\2" + bytes(32) + b"\0" + b"\0\2\xc0\x13" + b"\1\0"
+    return b"\x16\3\1" + struct.pack(">HI", len(body) + 4, 1 << 24 | len(body)) + body
+
+
+class CloseTest(unittest.TestCase):
+    def start(self, *options, **more):
+        daemon = tls.Daemon("--workers", "2", "--log-rate", "0", *options, **more)
+        self.addCleanup(daemon.stop)
+        self.stack = self.enterContext(contextlib.ExitStack())
+        return daemon
+
+    def plain(self, daemon, protocol="http"):
+        peer = self.stack.enter_context(daemon.connect_plain(protocol))
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return peer
+
+    def send_on(self, peer, most):
+        """So many bytes, in pieces: what each of them meets is what the one before has led to."""
+        for _ in range(most // PIECE):
+            peer.sendall(bytes(PIECE))
+
+    def check_read(self, daemon, peer, begin, cause, count):
+        """It has failed by what it has sent; it sends on, and only then reads all."""
+        answer = peer.recv(1)
+        self.send_on(peer, MOST // 2)
+        while more := peer.recv(65536):  # Without a reset.
+            answer += more
+        daemon.wait_refused(cause, count)
+        self.assertTrue(answer.startswith(begin), answer[:100])
+        return answer
+
+    def wait_gone(self, daemon):
+        harness.wait_until(lambda: sum(worker["connections"] for worker in daemon.api()["workers"]) == 0,
+                           lambda: "no connections: %s" % daemon.api()["workers"])
+
+    def test_handshake(self):
+        daemon = self.start()
+        peer = self.plain(daemon)
+        peer.sendall(old_hello())
+        self.assertEqual(self.check_read(daemon, peer, ALERT, "tls_handshake_failed", 1)[-2:], b"\2\x46")  # protocol_version
+        peer.close()
+        self.wait_gone(daemon)
+
+    def test_plaintext(self):
+        """On ports with TLS, and TLS on ports without."""
+        daemon = self.start()
+        for count, (protocol, request, begin) in enumerate((
+                ("http", GET, b"HTTP/1.1 400 "), ("rtsp", b"OPTIONS rtsp://h/a RTSP/1.0\r\nCSeq: 1\r\n\r\n", b"RTSP/1.0 400 ")), 1):
+            peer = self.plain(daemon, protocol)
+            peer.sendall(request)
+            self.check_read(daemon, peer, begin, "tls_plaintext", count)
+            peer.close()
+        self.wait_gone(daemon)
+        daemon = self.start(listen=PLAIN)
+        for count, (protocol, begin) in enumerate((("http", b"HTTP/1.1 400 "), ("rtsp", b"RTSP/1.0 400 "), ("rtmp", UNEXPECTED),
+                                                   ("flv", UNEXPECTED)), 1):
+            peer = self.plain(daemon, protocol)
+            peer.sendall(tls.client_hello())
+            self.check_read(daemon, peer, begin, "tls_hello", count)
+            peer.close()
+        self.wait_gone(daemon)
+
+    def test_forged(self):
+        """Behind the handshake: a publisher's record was changed. Its name is free at once."""
+        daemon = self.start("--wait", "60")
+        data, _ = flv.stream(30)
+        peers = []
+        for count in (1, 2):
+            publisher = self.stack.enter_context(harness.Publisher(daemon, "live/a", "http"))
+            publisher.send(data)
+            daemon.wait_log("publisher started", count)
+            record = bytearray(publisher.peer.encrypt(b"5\r\n12345\r\n"))
+            record[-1] ^= 1
+            publisher.peer.socket.sendall(record)
+            daemon.wait_log("publisher ended", count)
+            peers.append(publisher.peer)
+        for peer in peers:
+            self.send_on(peer.socket, MOST // 2)
+            with self.assertRaisesRegex(ssl.SSLError, "(?i)bad record mac"):
+                while peer.recv(65536):
+                    pass
+            peer.socket.close()
+        self.wait_gone(daemon)
+
+    def test_administration(self):
+        daemon = self.start("--admin", "127.0.0.1:0", "--admin", "127.0.0.1:0,tls")
+        address = daemon.log("listening", proto="admin")[1].fields["address"].rpartition(":")
+        for cause, begin, request in (("tls_handshake_failed", ALERT, old_hello()), ("tls_plaintext", b"HTTP/1.1 400 ", GET)):
+            peer = self.stack.enter_context(socket.create_connection((address[0], int(address[2])), harness.PATIENCE))
+            peer.sendall(request)
+            self.check_read(daemon, peer, begin, cause, 1)
+            self.check_bounds(peer)
+            # Its end is no other failure, by its time either.
+            self.assertEqual(daemon.refused(cause), 1)
+        self.assertEqual(len(daemon.log("request refused")), 2)
+
+    def check_bounds(self, peer):
+        """One that never stops is closed."""
+        with self.assertRaises((ConnectionResetError, BrokenPipeError)):
+            while True:
+                self.send_on(peer, MOST)
+
+    def test_bounds(self):
+        """Of bytes; and of time, for one that keeps the connection and is silent."""
+        daemon = self.start()
+        endless, silent = self.plain(daemon), self.plain(daemon)
+        for count, peer in enumerate((endless, silent), 1):
+            peer.sendall(old_hello())
+            self.assertEqual(peer.recv(1), ALERT)
+            daemon.wait_refused("tls_handshake_failed", count)
+        self.check_bounds(endless)
+        self.wait_gone(daemon)  # Of the two ends, the client's is still open.
+
+    def test_slot(self):
+        """While it lingers, its handshake counts for its address; that is over with its end."""
+        daemon = self.start("--tls-handshakes-per-address", "1")
+
+        def is_counted():
+            """Unless the first is gone before the second comes."""
+            with self.plain(daemon) as peer, self.plain(daemon) as other:
+                peer.sendall(old_hello())
+                self.assertEqual(peer.recv(1), ALERT)
+                other.sendall(tls.client_hello())
+                try:
+                    return not other.recv(1)
+                except ConnectionResetError:  # Of what was not read.
+                    return True
+        harness.wait_until(is_counted, "a handshake that is refused")
+        self.assertGreaterEqual(daemon.refused("tls_handshakes"), 1)
+        self.wait_gone(daemon)
+        with daemon.connect() as again:
+            again.sendall(GET)
+            self.assertEqual(harness.read_head(again)[0], 404)
+
+    def test_end(self):
+        """A server that ends does not wait for it."""
+        daemon = self.start()
+        peer = self.plain(daemon)
+        peer.sendall(old_hello())
+        self.assertEqual(peer.recv(1), ALERT)
+        daemon.stop()
+        self.assertEqual(daemon.process.returncode, 0)
+
+
+if __name__ == "__main__":
+    harness.main()
