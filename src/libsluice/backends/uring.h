@@ -204,11 +204,19 @@ int uring_notice_fd(uring *u);
 /* Before anything is looked at in a turn: what comes later makes the descriptor readable again. */
 void uring_notice_clear(uring *u);
 
-/* Receiving: uring_receive.c */
+/* The rings of blocks: uring_ring.c */
 
 /* Makes a ring for blocks of this class, where there is none. 0 or -errno. */
 int uring_ring_open(uring *u, sluice_pool *pool);
 void uring_rings_free(uring *u);
+
+/* The place of that class's ring among those in use; behind them where there is none. */
+uint32_t uring_ring_find(const uring *u, const sluice_pool *pool);
+
+/* Fills it up to its stock, as far as there are blocks. */
+void uring_ring_stock(buffer_ring *ring);
+
+/* Receiving: uring_receive.c */
 
 /* Fills the rings up to their stock and arms the receives that wait, as far as there are blocks.
  * Once a turn. */
