@@ -58,10 +58,20 @@ uint32_t interval_look(interval_wheel *wheel) {
     return wheel->due.count;
 }
 
+static void prefetch(const sluice_io *io) {
+    enum { LINE = 64 };
+    for (size_t at = 0; io && at < sizeof *io; at += LINE)
+        __builtin_prefetch((const char *)io + at, 1);
+}
+
 sluice_io *interval_take(interval_wheel *wheel) {
     sluice_io *io = wheel->due.first;
-    if (io)
-        interval_remove(wheel, io);
+    if (!io)
+        return NULL;
+    interval_remove(wheel, io);
+    /* They have been left alone for an interval. */
+    if (wheel->due.first)
+        prefetch(wheel->due.first->queue_next);
     return io;
 }
 
