@@ -600,8 +600,7 @@ sluice_block *pool_take(sluice_pool *pool) {
         return NULL;
     sluice_block *block = pool->free_list;
     pool->free_list = block->next;
-    /* With many streams it has left the cache since it was released. */
-    __builtin_prefetch(pool->free_list, 1);
+    __builtin_prefetch(pool->free_list, 1); /* among many streams it has left the cache */
     pool->free--;
     if (pool->core->slabs[block->slab].used++ == 0)
         pool->idle_slabs--;
