@@ -274,7 +274,10 @@ CACHE = (Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),)
 
 SENT_IN = (("", "independent", "independent"), ("-ticks", "in ticks of 5 ms", "ticks"))
 # Other servers by RTMP on both sides. nginx-rtmp has no cache of groups; SRS has one, as the daemon has.
-RECEIVERS = ("uring", "uring+gop-size=0", "epoll", "nginx-rtmp", "srs", "srs+gop=0", "mediamtx")
+# Publishers that nobody watches are read every 50 ms; as they come; and without a window, as by the others.
+AS_IT_COMES = "uring+unwatched-interval=0"
+WITHOUT_WAITS = AS_IT_COMES + "+batch=0"
+RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+gop=0", "mediamtx")
 RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
                      Target("private_bytes_per_publisher", "uring+gop-size=0", None, 8192))
@@ -290,7 +293,7 @@ RTSP_PEERS = ("uring", "gortsplib", "mediamtx")
 
 # Each with and without TLS. nginx-rtmp has none of its own: its stream module is in front of it, in "+proxy" without TLS. Our windows
 # are off in the second pair, since nginx has none.
-SECURE_RECEIVERS = ("uring", "uring+tls", "uring+batch=0", "uring+batch=0+tls", "nginx-rtmp", "nginx-rtmp+proxy", "nginx-rtmp+tls")
+SECURE_RECEIVERS = ("uring", "uring+tls", WITHOUT_WAITS, WITHOUT_WAITS + "+tls", "nginx-rtmp", "nginx-rtmp+proxy", "nginx-rtmp+tls")
 SECURE_SENDERS = ("uring", "uring+tls", "uring+merge-window=0", "uring+merge-window=0+tls", "nginx-rtmp", "nginx-rtmp+proxy",
                   "nginx-rtmp+tls")
 IDLE_BYTES = 20 << 10  # That TLS may add to the memory of a connection.
@@ -393,7 +396,7 @@ SCENARIOS = (
     Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and gortsplib", RTSP_PEERS,
           rtsp_peers("private_bytes_per_player"), players=500, publish="rtsp", play="rtsp", slow=True),
     Media("tls-publishers", "100 RTMP publishers of 1 Mbit/s and no players, with TLS 1.3 and without: sluiced and nginx",
-          SECURE_RECEIVERS, secure(("uring", "uring+batch=0"), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
+          SECURE_RECEIVERS, secure(("uring", WITHOUT_WAITS), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
     Media("tls-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, with TLS 1.3 and without: sluiced and nginx",
           SECURE_SENDERS, secure(("uring", "uring+merge-window=0"), "private_bytes_per_player"), players=500, look=50, slow=True),
     Media("ktls-players", "One FLV publisher of 4 Mbit/s to 50 players by HTTPS, encrypted by the kernel and by OpenSSL",

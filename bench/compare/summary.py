@@ -213,7 +213,7 @@ def others(recordings):
     delays = [median("latency-10", "uring", key, "{:.1f}", 1000) for key in ("p50_us", "p99_us")]
     nginx = [ratio(players, "uring", "nginx-rtmp"), ratio(players, "uring+merge-window=0", "nginx-rtmp"),
              ratio("peers-players-2000", "uring", "nginx-rtmp"),
-             *(ratio(name, variant, "nginx-rtmp") for variant in ("uring", "uring+gop-size=0") for name in (publishers, ticks))]
+             *(ratio(name, variant, "nginx-rtmp") for variant in ("uring", scenarios.AS_IT_COMES) for name in (publishers, ticks))]
     gortsplib = [ratio(name, "uring", "gortsplib") for name in ("peers-rtsp-players", "peers-rtsp-publishers")]
     srs = [ratio(players, "uring+merge-window=350", "srs"), ratio(publishers, "uring", "srs")]
     clients = [ratio("resp-get-1m", "uring", "hiredis"), ratio("websocket", "uring", "evbuffer")]
@@ -224,7 +224,8 @@ def others(recordings):
          f"{memory} KB of memory per player."),
         (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for 500 players ({nginx[1]} without "
          f"a merge window), {nginx[2]} for 2000; {nginx[3]} for 100 publishers that are independent, and {nginx[4]} for 500 whose frames "
-         f"come in ticks of 5 ms ({nginx[5]} and {nginx[6]} without a cached group, which nginx-rtmp does not have)."),
+         f"come in ticks of 5 ms. Nobody watches these, so they are read every 50 ms; as frames come ({nginx[5]} and {nginx[6]}) with "
+         "`--unwatched-interval 0`."),
         (gortsplib, f"Beside gortsplib, by RTSP: {gortsplib[0]} of its CPU for players, {gortsplib[1]} for publishers."),
         (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),
         (served, f"One core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
