@@ -210,6 +210,12 @@ static void one_block(sluice_backend *backend, sluice_io *io, bool is_most) {
     io->one_block = is_most;
 }
 
+/* What comes is an input's to say: here nothing waits for a clock. */
+static void set_interval(sluice_backend *backend, sluice_io *io, uint8_t slots) {
+    (void)backend;
+    io->interval = slots;
+}
+
 static void receive_into(sluice_backend *backend, sluice_io *io) {
     line_of(backend, io);
 }
@@ -451,6 +457,7 @@ const struct backend_operations wire_backend = {
     .resume = resume,
     .pause = pause_receive,
     .one_block = one_block,
+    .interval = set_interval,
     .receive_into = receive_into,
     .stop_into = stop_into,
     .change_class = change_class,

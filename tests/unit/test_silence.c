@@ -65,9 +65,11 @@ static void ask(void *user, struct hook_query *job) {
 
 static const struct options *make_options(const char *const more[]) {
     const char *backend = getenv("SLUICE_TEST_BACKEND");
-    const char *words[WORDS] = {"sluiced", "--http", "127.0.0.1:0", "--workers",      "1",  "--memory",
-                                "4M",      "--wait", "600",         "--hook-timeout", "60", "--backend"};
-    int count = 12;
+    /* Time stands still for longer than an interval. */
+    const char *words[WORDS] = {"sluiced", "--http",   "127.0.0.1:0", "--workers",      "1",  "--memory",
+                                "4M",      "--wait",   "600",         "--hook-timeout", "60", "--unwatched-interval",
+                                "0",       "--backend"};
+    int count = 14;
     words[count++] = backend ? backend : "auto";
     for (; *more; more++)
         words[count++] = *more;
