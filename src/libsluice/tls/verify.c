@@ -42,6 +42,8 @@ static int trust(sluice_tls_context *context, BIO *bio, EVP_MD_CTX *digest) {
             return count > 0 ? 0 : -EPROTO;
         if (error)
             return error;
+        /* What verification reads of an issuer is worked out now: contexts are shared by threads. */
+        (void)X509_check_purpose(certificate, -1, 0);
         bool added = X509_STORE_add_cert(store, certificate) == 1 &&
                      (context->role == SLUICE_TLS_CLIENT || SSL_CTX_add_client_CA(context->ssl, certificate) == 1) &&
                      X509_digest(certificate, EVP_sha256(), hash, &size) == 1 &&
