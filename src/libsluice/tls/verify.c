@@ -42,7 +42,7 @@ static int trust(sluice_tls_context *context, BIO *bio, EVP_MD_CTX *digest) {
             return count > 0 ? 0 : -EPROTO;
         if (error)
             return error;
-        /* What verification reads of an issuer is worked out now: contexts are shared by threads. */
+        /* What verification reads of an issuer is worked out now: threads share contexts. */
         (void)X509_check_purpose(certificate, -1, 0);
         bool added = X509_STORE_add_cert(store, certificate) == 1 &&
                      (context->role == SLUICE_TLS_CLIENT || SSL_CTX_add_client_CA(context->ssl, certificate) == 1) &&
