@@ -150,9 +150,14 @@ void tls_link_drop(struct tls_link *link) {
     sluice_chain_skip(sluice_conn_chain(link->conn), SIZE_MAX);
 }
 
-int tls_link_linger(struct tls_link *link) {
+bool tls_link_has_alerted(const struct tls_link *link) {
     const sluice_tls_detail detail = link->tls ? sluice_tls_get_detail(link->tls) : SLUICE_TLS_DETAIL_NONE;
-    if (detail == SLUICE_TLS_DETAIL_NONE || detail == SLUICE_TLS_DETAIL_ALERT || detail == SLUICE_TLS_DETAIL_TRUNCATED)
+    return detail != SLUICE_TLS_DETAIL_NONE && detail != SLUICE_TLS_DETAIL_ALERT &&
+           detail != SLUICE_TLS_DETAIL_TRUNCATED;
+}
+
+int tls_link_linger(struct tls_link *link) {
+    if (!tls_link_has_alerted(link))
         return -EINVAL;
     tls_link_drop(link);
     link->lingers = true;

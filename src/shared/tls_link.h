@@ -78,6 +78,10 @@ void tls_link_close(struct tls_link *link);
 /* Whether encrypted bytes wait for the kernel. */
 bool tls_link_is_flushing(const struct tls_link *link);
 
+/* Whether TLS has failed by what this side has found, so that the peer has been sent an alert, as
+ * far as the socket had room. */
+bool tls_link_has_alerted(const struct tls_link *link);
+
 /* Drops received bytes from now on, for a user that only has an answer left to send. */
 void tls_link_drop(struct tls_link *link);
 

@@ -112,19 +112,15 @@ int session_finish(struct session *session) {
     return session->tls ? tls_link_finish(session->tls) : sluice_conn_finish(session->conn);
 }
 
-/* Whether a client, which may still send, has been sent an alert that it should read. */
-static bool has_alerted(const struct session *session) {
-    const sluice_tls *tls = tls_link_stage(session->tls);
-    if (!tls || sluice_tls_get_state(tls) != SLUICE_TLS_FAILED || session->is_uncounted ||
-        sluice_conn_is_closing(session->conn))
-        return false;
-    const sluice_tls_detail detail = sluice_tls_get_detail(tls);
-    return detail != SLUICE_TLS_DETAIL_ALERT && detail != SLUICE_TLS_DETAIL_TRUNCATED;
+/* Whether it is of a client, which may still send, and has been sent an alert that it should
+ * read. */
+static bool has_alerted_client(const struct session *session) {
+    return tls_link_has_alerted(session->tls) && !session->is_uncounted && !sluice_conn_is_closing(session->conn);
 }
 
 void session_close(struct session *session) {
     session->closing = true;
-    if (session->tls && has_alerted(session))
+    if (session->tls && has_alerted_client(session))
         (void)linger_begin(session, false);
     if (session->tls)
         tls_link_close(session->tls);

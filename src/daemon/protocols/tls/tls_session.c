@@ -53,13 +53,17 @@ static void close_session(struct tls_session *session) {
     sluice_conn_close(session->base.conn);
 }
 
-/* The handshake has failed without a word to the client: counted, logged with the bound per
- * address, and closed. */
+/* Counted, and logged with the bound per address. */
+static void note_refusal(const struct tls_session *session, enum reject_cause cause, const char *reason) {
+    server_count_reject(session->base.worker->server, cause);
+    session_log_refusal(&session->base, 400, reason);
+}
+
+/* The handshake has failed without a word to the client. */
 static void fail(struct tls_session *session, const char *reason) {
     if (session->base.closing)
         return;
-    server_count_reject(session->base.worker->server, REJECT_TLS_HANDSHAKE);
-    session_log_refusal(&session->base, 400, reason);
+    note_refusal(session, REJECT_TLS_HANDSHAKE, reason);
     close_session(session);
 }
 
@@ -97,8 +101,7 @@ static void refuse(struct tls_session *session) {
     const bool is_plaintext = cause == REJECT_PLAINTEXT;
     if (session->base.closing)
         return;
-    server_count_reject(session->base.worker->server, cause);
-    session_log_refusal(&session->base, 400, is_plaintext ? reject_reason(cause) : sluice_tls_reason(session->tls));
+    note_refusal(session, cause, is_plaintext ? reject_reason(cause) : sluice_tls_reason(session->tls));
     if (is_plaintext)
         reject_answer(sluice_conn_fd(session->base.conn), session->handover.listener.protocol, cause);
     if (linger_begin(&session->base, session->is_counted))
