@@ -10,18 +10,15 @@ static io_queue *queue_of(interval_wheel *wheel, const sluice_io *io) {
     return io->slot == INTERVAL_DUE ? &wheel->due : &wheel->slots[io->slot];
 }
 
-static void enter(interval_wheel *wheel, sluice_io *io, uint8_t slot) {
-    io->slot = slot;
-    io_queue_push(queue_of(wheel, io), io);
-    wheel->count++;
-}
-
-void interval_add(interval_wheel *wheel, sluice_io *io, uint32_t slots) {
+/* Becomes due in so many slots; 0: in the next turn. */
+static void add(interval_wheel *wheel, sluice_io *io, uint32_t slots) {
     uint64_t now = slot_now();
     /* An empty wheel has not been looked at for a while. */
     if (wheel->count == 0)
         wheel->passed = now;
-    enter(wheel, io, slots > 0 ? (uint8_t)((now + slots) % INTERVAL_SLOTS) : INTERVAL_DUE);
+    io->slot = slots > 0 ? (uint8_t)((now + slots) % INTERVAL_SLOTS) : INTERVAL_DUE;
+    io_queue_push(queue_of(wheel, io), io);
+    wheel->count++;
 }
 
 void interval_add_behind(interval_wheel *wheel, sluice_io *io, size_t n, bool full) {
@@ -33,7 +30,7 @@ void interval_add_behind(interval_wheel *wheel, sluice_io *io, size_t n, bool fu
     else if (!io->spread)
         slots = 1 + wheel->begun++ % slots;
     io->spread |= !full;
-    interval_add(wheel, io, slots);
+    add(wheel, io, slots);
 }
 
 void interval_remove(interval_wheel *wheel, sluice_io *io) {

@@ -24,19 +24,16 @@ typedef struct interval_wheel {
     uint64_t passed;                /* the number of the last slot that has begun */
 } interval_wheel;
 
-/* Becomes due in so many slots, at most INTERVAL_MOST; 0: in the next turn. It is in no queue. */
-void interval_add(interval_wheel *wheel, sluice_io *io, uint32_t slots);
-
 /*
  * Becomes due again behind a read of @n bytes: in the next turn if it took all that it had room for
  * (@full), in the next slot if that was much, else in its interval. Behind the first read the
- * descriptors are spread over the slots of their interval.
+ * descriptors are spread over the slots of their interval. It is in no queue.
  */
 void interval_add_behind(interval_wheel *wheel, sluice_io *io, size_t n, bool full);
 
 void interval_remove(interval_wheel *wheel, sluice_io *io);
 
-/* Lets those become due whose time has come. How many are due. */
+/* Those of the slots that have begun become due. How many are due. */
 uint32_t interval_look(interval_wheel *wheel);
 
 /* Takes the next one that is due; NULL: none is. */

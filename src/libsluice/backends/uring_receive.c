@@ -742,7 +742,8 @@ void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
 }
 
 void uring_receive_set_interval(uring *u, sluice_io *io, uint8_t slots) {
-    bool is_armed = is_multi(io) || is_polled(io) || io->receiving == IO_RECV_SINGLE || io->receiving == IO_RECV_AIMED;
+    /* For blocks, and not being stopped. */
+    bool is_armed = io->receiving >= IO_RECV_MULTI && io->receiving <= IO_RECV_AIMED;
     io->interval = slots;
     if (slots > 0) {
         if (is_armed)
