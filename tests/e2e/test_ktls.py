@@ -121,7 +121,20 @@ class KtlsCase(unittest.TestCase):
                            lambda: "%d players by the kernel: %s" % (count, daemon.api()["players"]))
 
 
-class StatusTest(KtlsCase):
+class EachSetting:
+    """Cases for each value of --ktls, by check_shown()."""
+
+    def test_off(self):
+        self.check_shown("off")
+
+    def test_auto(self):
+        self.check_shown("auto")
+
+    def test_always(self):
+        self.check_shown("always")
+
+
+class StatusTest(EachSetting, KtlsCase):
     def check_shown(self, setting):
         used, shown = is_used(setting), shown_of(setting)
         daemon = self.start(setting)
@@ -138,15 +151,6 @@ class StatusTest(KtlsCase):
         self.wait_counts(daemon, 0, 0)
         self.assertEqual([line.startswith("tls ") for line in self.ctl(daemon, "status")].count(True), setting != "off")
         daemon.blocks_settled()
-
-    def test_off(self):
-        self.check_shown("off")
-
-    def test_auto(self):
-        self.check_shown("auto")
-
-    def test_always(self):
-        self.check_shown("always")
 
     def test_version(self):
         """TLS 1.2 is OpenSSL's."""
@@ -169,7 +173,7 @@ class StatusTest(KtlsCase):
             self.assertNotIn("warning", "\n".join(self.ctl(daemon, "status")))
 
 
-class ForwardTest(KtlsCase):
+class ForwardTest(EachSetting, KtlsCase):
     """Of a daemon of which no listener has TLS: its forwards alone try the kernel."""
 
     def check_shown(self, setting):
@@ -200,15 +204,6 @@ class ForwardTest(KtlsCase):
         lines = [line.fields for line in daemon.log("ktls")]
         wanted = {"for": "forwards", "used": "yes" if shown["used"] else "no", "failed": shown["failed"] or "none"}
         self.assertEqual([{name: line[name] for name in wanted} for line in lines], [wanted] if setting != "off" else [])
-
-    def test_off(self):
-        self.check_shown("off")
-
-    def test_auto(self):
-        self.check_shown("auto")
-
-    def test_always(self):
-        self.check_shown("always")
 
     def test_pull(self):
         """A pull receives: the kernel is not tried."""

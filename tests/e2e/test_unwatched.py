@@ -77,7 +77,7 @@ class UnwatchedTest(unittest.TestCase):
                 source.publisher.finish()
 
     def test_recorded(self):
-        """What nobody watches is on the disk, frame for frame, with the last one."""
+        """An unwatched stream is on the disk, frame for frame, with the last one."""
         with tempfile.TemporaryDirectory(prefix="sluice-unwatched-") as folder:
             with Daemon("--unwatched-interval", "100", "--record", "live/*=" + folder) as daemon:
                 source = Source(daemon)

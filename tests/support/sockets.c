@@ -223,22 +223,21 @@ void sockets_wait_delivered(int fd) {
     }
 }
 
-void sockets_wait_received(int fd, uint64_t bytes) {
+static struct tcp_info tcp_info_of(int fd) {
     struct tcp_info info = {0};
-    while (info.tcpi_bytes_received < bytes) {
-        socklen_t length = sizeof info;
-        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
-        poll(NULL, 0, info.tcpi_bytes_received < bytes);
-    }
+    socklen_t length = sizeof info;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+    return info;
+}
+
+void sockets_wait_received(int fd, uint64_t bytes) {
+    while (tcp_info_of(fd).tcpi_bytes_received < bytes)
+        poll(NULL, 0, 1);
 }
 
 void sockets_wait_queued(int fd, unsigned connections) {
-    struct tcp_info info = {0};
-    while (info.tcpi_unacked < connections) {
-        socklen_t length = sizeof info;
-        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
-        poll(NULL, 0, info.tcpi_unacked < connections);
-    }
+    while (tcp_info_of(fd).tcpi_unacked < connections)
+        poll(NULL, 0, 1);
 }
 
 void sockets_wait_readable(int fd) {

@@ -35,6 +35,12 @@ static void await(const loop_rig *rig, const receiver *r, uint64_t place) {
         turn(rig->loop);
 }
 
+/* A loop with one connection; its peer comes back. */
+static int open_one(loop_rig *rig, receiver *r) {
+    loop_rig_open(rig, NULL, NULL, GUARD);
+    return receiver_open(r, rig, sockets_tcp_pair);
+}
+
 static void close_all(loop_rig *rig, receiver *r, int peer) {
     assert_false(r->differs);
     assert_false(r->late);
@@ -49,8 +55,7 @@ static void what_comes_is_read_an_interval_later(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     set_interval(&r, MOST);
     /* With epoll the first arrival is still received as it comes, and the slot of the first read is
      * any of them. */
@@ -74,8 +79,7 @@ static void without_one_it_is_received_as_it_comes(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     for (uint64_t i = 0; i < 40; i++) {
         set_interval(&r, i % 2 ? MOST : 1);
         turn_through(rig.loop, (unsigned)i % 7);
@@ -91,8 +95,7 @@ static void only_so_long_ones_are_taken(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     set_interval(&r, MOST);
     assert_int_equal(sluice_conn_set_receive_interval(r.conn, MOST + 1), -EINVAL);
     assert_int_equal(sluice_conn_set_receive_interval(r.conn, UINT32_MAX), -EINVAL);
@@ -110,8 +113,7 @@ static void a_fast_peer_is_not_held_up(void **state) {
     receiver r = {.seed = SEED};
     socket_writer writer;
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     set_interval(&r, MOST);
     turn_through(rig.loop, 3);
     socket_writer_start(&writer, peer, SEED, LARGE, 1, 100000);
@@ -127,8 +129,7 @@ static void the_end_and_a_reset_are_noticed(void **state) {
     for (int reset = 0; reset < 2; reset++) {
         loop_rig rig;
         receiver r = {.seed = SEED};
-        loop_rig_open(&rig, NULL, NULL, GUARD);
-        int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+        int peer = open_one(&rig, &r);
         set_interval(&r, 3 * SLOT);
         turn_through(rig.loop, 4);
         pattern_write(peer, r.seed, 0, 5000);
@@ -175,8 +176,7 @@ static void a_pause_holds(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     set_interval(&r, SLOT);
     turn_through(rig.loop, 5);
     sluice_conn_pause(r.conn);
@@ -210,8 +210,7 @@ static void memory_is_filled_meanwhile(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     set_interval(&r, MOST);
     turn_through(rig.loop, 3);
     for (int i = 0; i < 3; i++) {
@@ -264,8 +263,7 @@ static void it_stays_behind_when_the_connection_moves(void **state) {
     receiver r = {.seed = SEED};
     sluice_conn_handover handover = {.fd = -1};
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     set_interval(&r, MOST);
     turn_through(rig.loop, 3);
     assert_int_equal(sluice_conn_detach(r.conn, detached, &handover), 0);
@@ -282,8 +280,7 @@ static void a_host_knows_when(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    int peer = open_one(&rig, &r);
     int fd = sluice_loop_fd(rig.loop);
     assert_true(fd >= 0);
     set_interval(&r, 5 * SLOT);
