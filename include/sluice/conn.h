@@ -157,7 +157,7 @@ SLUICE_API void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead);
 
 /**
  * Sets how often the connection is read: every @p milliseconds, rather than when something comes
- * (0, the default). For data that nobody waits for: what comes costs no wake-up and no event, and
+ * (0, the default). For data that may wait: what comes costs no wake-up and no event, and
  * one read takes all that has come. Bytes, and the end of the stream, are noticed up to so much
  * later. They wait in the socket's buffer meanwhile, so the kernel's flow control slows a fast
  * peer down; therefore a read that brings 32 KiB or more is followed by another one within 10

@@ -8,7 +8,7 @@ bool unwatched_is_watcher(enum stream_sink_rank rank) {
     case SINK_SEARCH:
     case SINK_STAND_IN:
         return true;
-    /* There may be no players, which are counted, and packets are made for them. */
+    /* Players are counted; packets are made for them. */
     case SINK_PLAYERS:
     case SINK_PACKETIZER:
     case SINK_RECORDER:

@@ -1,5 +1,5 @@
 /*
- * Streams whose frames nobody waits for: there is no player, no replica, and no other stream that
+ * Streams without a watcher: there is no player, no replica, and no other stream that
  * this one stands in for. Their publishers' connections are read at intervals rather than when
  * something comes, which saves most wake-ups. What is recorded or cached is complete, and comes
  * later. DESIGN.md says what this costs.

@@ -45,8 +45,8 @@ struct tls_client_target {
 int tls_client_find(struct tls_client *client, const struct tls_client_target *target,
                     sluice_tls_context **ret_context);
 
-/* One in force whose connections the kernel may encrypt for, which shows what it can do; NULL: none
- * has been needed. Valid until the next call. */
+/* One in force with which the kernel may encrypt: it shows what the kernel can do; NULL: none has
+ * been needed. Valid until the next call. */
 const sluice_tls_context *tls_client_kernel(const struct tls_client *client);
 
 #endif

@@ -12,7 +12,7 @@
 bool tls_kernel_get(const sluice_tls_context *context, sluice_tls_kernel_info *ret_info);
 
 /* A line about a context that is to use it, unless the previous one's was the same. Both may be
- * NULL. @whose: "listeners" or "forwards" */
-void tls_kernel_log(const sluice_tls_context *context, const sluice_tls_context *previous, const char *whose);
+ * NULL. @user: "listeners" or "forwards" */
+void tls_kernel_log(const sluice_tls_context *context, const sluice_tls_context *previous, const char *user);
 
 #endif
