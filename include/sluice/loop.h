@@ -150,9 +150,21 @@ typedef struct sluice_loop_stats {
 SLUICE_API int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluice_loop **ret_loop);
 
 /**
- * Closes everything that is still open (each connection gets its on_closed), waits until the kernel
- * has returned every block, and frees the loop. NULL is allowed. Call it on the loop's thread, not
- * inside one of the loop's callbacks. Does nothing in a child of the process that made the loop.
+ * Closes everything that is open (each connection gets its on_closed), makes the calls that are
+ * posted, and returns when the kernel has returned every block and nothing is left. The loop may be
+ * used again afterwards. For a thread that ends while another one frees the loop: with io_uring the
+ * kernel completes a loop's operations on the thread that runs it and on no other. On the loop's
+ * thread.
+ * @return 0, -EBUSY (inside one of the loop's callbacks), -ECHILD (in a child of the process that
+ *         made the loop), -EINVAL (no loop), or the error of a failed turn, with things left
+ */
+SLUICE_API int sluice_loop_close(sluice_loop *loop);
+
+/**
+ * Does what sluice_loop_close() does, and frees the loop. NULL is allowed. Call it on the loop's
+ * thread, not inside one of the loop's callbacks; or, after sluice_loop_close(), on any one thread
+ * when the loop's has made its last call. Does nothing in a child of the process that made the
+ * loop.
  */
 SLUICE_API void sluice_loop_free(sluice_loop *loop);
 

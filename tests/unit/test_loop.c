@@ -746,6 +746,7 @@ enum { OPEN = 6 };
 typedef struct open_things {
     loop_rig rig;
     unsigned closed, posted, data;
+    int error, inside;
     sluice_conn *conns[OPEN + 1];
     int peers[OPEN + 1];
 } open_things;
@@ -787,33 +788,44 @@ static void not_accepted(sluice_listener *listener, int fd, void *user) {
     close(fd);
 }
 
+static void open_all(open_things *o) {
+    sluice_listener *listeners[2];
+    struct sockaddr_storage any = {.ss_family = AF_INET};
+    loop_rig_open(&o->rig, NULL, NULL, GUARD);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            sluice_listener_new(o->rig.loop, (struct sockaddr *)&any, sizeof any, not_accepted, NULL, &listeners[i]),
+            0);
+    for (int i = 0; i < OPEN; i++) {
+        int fds[2];
+        sockets_tcp_pair(fds);
+        o->peers[i] = fds[1];
+        assert_int_equal(sluice_conn_new(o->rig.loop, fds[0], &open_events, o, &o->conns[i]), 0);
+    }
+    pattern_write(o->peers[0], 1, 0, 10000);
+    sluice_conn_pause(o->conns[1]);
+    sluice_conn_want_send(o->conns[2]);
+    sluice_conn_close(o->conns[3]);
+    sluice_conn_set_need(o->conns[4], 1000000);
+    pattern_write(o->peers[4], 1, 0, 10000);
+}
+
+static void assert_all_closed(const open_things *o) {
+    assert_int_equal(o->closed, OPEN + 1);
+    assert_int_equal(o->posted, 1);
+    for (int i = 0; i <= OPEN; i++)
+        close(o->peers[i]);
+}
+
 static void the_end_closes_what_is_open(void **state) {
     (void)state;
     for (int turns = 0; turns < 2; turns++) {
         open_things o = {0};
-        sluice_listener *listeners[2];
         sluice_timer *timer;
         unsigned fired_timers = 0;
-        struct sockaddr_storage any = {.ss_family = AF_INET};
-        loop_rig_open(&o.rig, NULL, NULL, GUARD);
-        for (int i = 0; i < 2; i++)
-            assert_int_equal(
-                sluice_listener_new(o.rig.loop, (struct sockaddr *)&any, sizeof any, not_accepted, NULL, &listeners[i]),
-                0);
+        open_all(&o);
         assert_int_equal(sluice_timer_new(o.rig.loop, count_timer, &fired_timers, &timer), 0);
         sluice_timer_start(timer, 100000);
-        for (int i = 0; i < OPEN; i++) {
-            int fds[2];
-            sockets_tcp_pair(fds);
-            o.peers[i] = fds[1];
-            assert_int_equal(sluice_conn_new(o.rig.loop, fds[0], &open_events, &o, &o.conns[i]), 0);
-        }
-        pattern_write(o.peers[0], 1, 0, 10000);
-        sluice_conn_pause(o.conns[1]);
-        sluice_conn_want_send(o.conns[2]);
-        sluice_conn_close(o.conns[3]);
-        sluice_conn_set_need(o.conns[4], 1000000);
-        pattern_write(o.peers[4], 1, 0, 10000);
         if (turns) {
             turn_until_count(o.rig.loop, &o.data, 1);
             turn_until_blocked(o.rig.loop, o.conns[2]);
@@ -821,12 +833,39 @@ static void the_end_closes_what_is_open(void **state) {
         sluice_timer_free(timer);
         assert_int_equal(sluice_loop_post(o.rig.loop, open_late, &o), 0);
         loop_rig_close(&o.rig);
-        assert_int_equal(o.closed, OPEN + 1);
-        assert_int_equal(o.posted, 1);
+        assert_all_closed(&o);
         assert_int_equal(fired_timers, 0);
-        for (int i = 0; i <= OPEN; i++)
-            close(o.peers[i]);
     }
+}
+
+static void *run_and_close(void *user) {
+    open_things *o = user;
+    o->error = sluice_loop_run(o->rig.loop);
+    for (int i = 0; i < 2 && !o->error; i++)
+        o->error = sluice_loop_close(o->rig.loop);
+    return NULL;
+}
+
+static void close_inside(void *user) {
+    open_things *o = user;
+    o->inside = sluice_loop_close(o->rig.loop);
+    sluice_loop_stop(o->rig.loop);
+}
+
+static void a_loop_is_closed_on_its_thread_and_freed_on_another(void **state) {
+    (void)state;
+    open_things o = {0};
+    pthread_t thread;
+    assert_int_equal(sluice_loop_close(NULL), -EINVAL);
+    open_all(&o);
+    assert_int_equal(sluice_loop_post(o.rig.loop, close_inside, &o), 0);
+    assert_int_equal(sluice_loop_post(o.rig.loop, open_late, &o), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_and_close, &o), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(o.error, 0);
+    assert_int_equal(o.inside, -EBUSY);
+    assert_all_closed(&o);
+    loop_rig_close(&o.rig);
 }
 
 int main(void) {
@@ -853,6 +892,7 @@ int main(void) {
         cmocka_unit_test(a_stopped_loop_may_be_freed_at_once),
         cmocka_unit_test(a_loop_may_run_on_another_thread_than_made_it),
         cmocka_unit_test(the_end_closes_what_is_open),
+        cmocka_unit_test(a_loop_is_closed_on_its_thread_and_freed_on_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -491,14 +491,17 @@ void server_set_cluster(struct server *server, cluster_ask_fn *ask, void *cluste
     server->cluster_self = self;
 }
 
-/* Without one worker the others are of no use. */
+/* Without one worker the others are of no use; nothing goes from one to another any more. */
 static void stop_others(struct server *server) {
+    atomic_store(&server->over, true);
     for (uint32_t i = 0; i < server->worker_count; i++)
         sluice_loop_stop(server->workers[i].loop);
 }
 
+/* What is still being closed ends on this thread: no other one can make turns of the loop. */
 static int run_worker(struct worker *worker) {
     int error = sluice_loop_run(worker->loop);
+    error = error ? error : worker_end(worker);
     if (error)
         stop_others(worker->server);
     return error;

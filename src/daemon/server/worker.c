@@ -403,13 +403,24 @@ int worker_open(struct worker *worker, struct server *server, uint32_t index, co
     return 0;
 }
 
-void worker_close(struct worker *worker) {
-    /* What has been posted and not been called is called with the loop's end. */
+/* After a drain nothing is left to be stopped. */
+static void stop_all(struct worker *worker) {
     worker->draining = true;
     sluice_timer_free(worker->ticker);
+    worker->ticker = NULL;
     listeners_free(worker->listeners);
     worker->listeners = NULL;
     components_stop(&worker->components);
+}
+
+int worker_end(struct worker *worker) {
+    stop_all(worker);
+    return sluice_loop_close(worker->loop);
+}
+
+void worker_close(struct worker *worker) {
+    /* What has been posted and not been called is called with the loop's end. */
+    stop_all(worker);
     sluice_loop_free(worker->loop);
     if (worker->registry)
         registry_on_left(worker->registry, NULL, NULL);

@@ -71,7 +71,14 @@ struct worker {
 int worker_open(struct worker *worker, struct server *server, uint32_t index, const struct options *options,
                 struct record_store *records);
 
-/* When no worker runs any more. One that was not opened, or only in part, is allowed. */
+/*
+ * When its run has ended, on the thread that ran it: closes what is open, and waits for the kernel.
+ * 0, or the error of a failed turn.
+ */
+int worker_end(struct worker *worker);
+
+/* When no worker runs any more, on any thread. One that was not opened, or only in part, is
+ * allowed. */
 void worker_close(struct worker *worker);
 
 /*

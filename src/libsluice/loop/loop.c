@@ -270,13 +270,9 @@ static bool is_in_use(sluice_loop *loop) {
            atomic_load(&loop->post_waits);
 }
 
-void sluice_loop_free(sluice_loop *loop) {
-    /* What a child would end is its parent's, and the threads that it would wait for are not in
-     * it. */
-    if (!loop || fork_mark_is_child(&loop->backend->mark))
-        return;
-    /* Calls, work and closes may give rise to more of both. */
-    int error = 0;
+/* Calls, work and closes may give rise to more of both. */
+static int close_all(sluice_loop *loop) {
+    int error;
     do {
         run_posted(loop);
         connectors_close_all(loop);
@@ -286,6 +282,24 @@ void sluice_loop_free(sluice_loop *loop) {
         file_writers_close_all(loop);
         error = sluice_loop_turn(loop, is_in_use(loop) ? 10 : 0);
     } while (!error && is_in_use(loop));
+    return error;
+}
+
+int sluice_loop_close(sluice_loop *loop) {
+    if (!loop)
+        return -EINVAL;
+    if (loop->turning)
+        return -EBUSY;
+    return fork_mark_is_child(&loop->backend->mark) ? -ECHILD : close_all(loop);
+}
+
+void sluice_loop_free(sluice_loop *loop) {
+    /* What a child would end is its parent's, and the threads that it would wait for are not in
+     * it. */
+    if (!loop || fork_mark_is_child(&loop->backend->mark))
+        return;
+    /* On another thread than the loop's io_uring makes no turn: then nothing is left to close. */
+    (void)close_all(loop);
     /* What has ended the run, or posted the last call, may still be waking the loop. */
     pthread_mutex_lock(&loop->post_lock);
     pthread_mutex_unlock(&loop->post_lock);
