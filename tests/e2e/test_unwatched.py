@@ -58,6 +58,8 @@ class UnwatchedTest(unittest.TestCase):
             before = count_sleeps(daemon)
             source.send(FRAMES)
             self.assertLess(count_sleeps(daemon) - before, FRAMES // 2)
+            self.assertEqual(daemon.stream(source.name)["receive_interval_ms"], 100)
+            self.assertRegex(daemon.admin("GET", "/metrics")[2].decode(), r"\nsluice_streams_at_interval 1\b")
             source.publisher.finish()
 
     def test_players_come_and_go(self):
@@ -70,6 +72,7 @@ class UnwatchedTest(unittest.TestCase):
                     with Player(daemon, source.name) as player:
                         source.send(60)
                         player.wait_frame(source.sent[-1])
+                        self.assertEqual(daemon.stream(source.name)["receive_interval_ms"], 0)
                         frames = player.frames
                         self.assertTrue(frames[0].is_key_frame)
                         at = source.sent.index(frames[0])

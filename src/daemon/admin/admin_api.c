@@ -120,6 +120,7 @@ static void add_stream_fields(const struct snapshot_stream *stream, struct json 
     json_put_unsigned(json, "frames_beyond_tracks", stream->beyond_tracks);
     json_put_unsigned(json, "bits_per_second", stream->bits_per_second);
     json_put_unsigned(json, "subscribers", stream->players);
+    json_put_unsigned(json, "receive_interval_ms", stream->interval_ms);
     json_put_unsigned(json, "merge_window_ms", stream->merge_window_ms);
     json_put_bool(json, "merge_window_auto", stream->merge_window_auto);
     json_put_unsigned(json, "sends", stream->sends);

@@ -16,7 +16,7 @@
 /* All streams and players of all workers, added up. */
 struct sums {
     struct stream_totals totals;
-    uint64_t live, waiting, on_backup, players, slow;
+    uint64_t live, waiting, on_backup, at_interval, players, slow;
     uint64_t queued_bytes, queued_ms_most;
     uint64_t refused[REJECT_CAUSES], repairs[RECOVERY_RESULTS], uptime_ms, workers;
 };
@@ -26,6 +26,7 @@ static void add_stream_sums(struct sums *sums, const struct snapshot *snapshot) 
         sums->live += snapshot->streams[i].live;
         sums->waiting += !snapshot->streams[i].live;
         sums->on_backup += *snapshot->streams[i].backup != '\0';
+        sums->at_interval += snapshot->streams[i].interval_ms > 0;
     }
     sums->players += snapshot->player_count;
     for (size_t i = 0; i < snapshot->player_count; i++) {
@@ -83,6 +84,9 @@ static void write_sums(FILE *out, const struct sums *sums) {
             sums->live, sums->waiting);
     metric_gauge(out, "sluice_streams_on_backup", "Of the live ones, those that another stream stands in for.",
                  (double)sums->on_backup);
+    metric_gauge(out, "sluice_streams_at_interval",
+                 "Of the live ones, those without a watcher, which are read at --unwatched-interval.",
+                 (double)sums->at_interval);
     metric_gauge(out, "sluice_players", "Players that are connected.", (double)sums->players);
     metric_gauge(out, "sluice_slow_players", "Players that are behind, or take nothing.", (double)sums->slow);
     metric_gauge(out, "sluice_player_queue_bytes", "Payload that is queued for all players together.",

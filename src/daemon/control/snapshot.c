@@ -124,6 +124,7 @@ static void take_stream(struct stream *stream, void *user) {
         memcpy(to->backup, stream->stand_in->source->name, sizeof to->backup);
     to->protocol = stream->source.protocol;
     to->silent_ms = now - stream->received_at;
+    to->interval_ms = stream->source.interval_ms;
     memcpy(to->address, stream->source.peer, sizeof to->address);
     memcpy(to->ignored, stream->source.ignored, sizeof to->ignored);
     take_media(stream, to);

@@ -71,6 +71,7 @@ struct snapshot_stream {
     const char *protocol;
     char backup[STREAM_NAME + 1]; /* the stream that stands in for it; empty: none */
     uint64_t silent_ms;           /* since the last tag */
+    uint32_t interval_ms;         /* at which the publisher is read; 0: as its bytes come */
     bool has_video, has_audio;
     char ignored[STREAM_IGNORED]; /* media that are not taken, with ", " between their names */
     char video_codec[CODEC_NAME], audio_codec[CODEC_NAME];

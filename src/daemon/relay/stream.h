@@ -112,8 +112,9 @@ struct stream_source {
     uint64_t since;          /* loop time at which it came: it may have waited for the name */
     struct session *session; /* that has the connection; NULL: none has */
     const struct publish_calls *calls;
-    bool is_remote; /* another node of the cluster has the stream, and sends it */
-    uint64_t epoch; /* with which it does */
+    uint32_t interval_ms; /* at which it is read, set by unwatched.c; 0: as its bytes come */
+    bool is_remote;       /* another node of the cluster has the stream, and sends it */
+    uint64_t epoch;       /* with which it does */
 };
 
 /* Whether another node has a stream that has no publisher here. */

@@ -26,9 +26,11 @@ static bool is_watched(const struct stream *stream) {
     return false;
 }
 
-static void set_interval(const struct stream *stream, uint32_t ms) {
-    if (stream->source.session)
-        stream->source.calls->set_interval(stream->source.session, ms);
+static void set_interval(struct stream *stream, uint32_t ms) {
+    if (!stream->source.session)
+        return;
+    stream->source.interval_ms = ms;
+    stream->source.calls->set_interval(stream->source.session, ms);
 }
 
 void unwatched_tick(struct stream *stream, bool has_flowed) {

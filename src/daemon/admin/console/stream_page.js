@@ -57,7 +57,7 @@ function listTracks(stream) {
 
 // From the publisher to what players have been sent: the longest queue, and what is gathered for them.
 function delay(stream) {
-  if (!stream.players.length) return "no players";
+  if (!stream.players.length) return "no players" + (stream.receive_interval_ms ? ", read every " + stream.receive_interval_ms + " ms" : "");
   const most = Math.max(...stream.players.map((player) => player.queued_ms));
   return "at most " + (most < 1000 ? most + " ms" : seconds(most)) + " queued" +
     (stream.merge_window_ms ? ", window " + stream.merge_window_ms + " ms" + (stream.merge_window_auto ? " (automatic)" : "") : "");
