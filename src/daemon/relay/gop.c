@@ -48,12 +48,6 @@ static void empty(struct gop *gop) {
     gop->bytes = gop->blocks = 0;
 }
 
-void gop_drop(struct gop *gop) {
-    empty(gop);
-    stream_headers_clear(&gop->headers);
-    gop->broken = true;
-}
-
 void gop_clear(struct gop *gop) {
     empty(gop);
     stream_headers_clear(&gop->headers);
@@ -61,6 +55,11 @@ void gop_clear(struct gop *gop) {
         (void)packet_pool_charge(gop->pool, gop->capacity, 0);
     free(gop->packets);
     *gop = (struct gop){0};
+}
+
+void gop_drop(struct gop *gop) {
+    gop_clear(gop);
+    gop->broken = true;
 }
 
 static bool make_room(struct gop *gop, const struct packet *packet) {

@@ -66,7 +66,7 @@ void gop_open(struct gop *gop, struct packet *packet, const struct stream_header
 /* A key frame begins anew; other packets are added unless the group is empty. */
 void gop_add(struct gop *gop, struct packet *packet, const struct stream_headers *headers, uint64_t max_blocks);
 
-/* Empties it until the next key frame. */
+/* Gives everything back; it stays empty until the next key frame. */
 void gop_drop(struct gop *gop);
 
 /* Gives everything back. */
