@@ -62,6 +62,22 @@ class UnwatchedTest(unittest.TestCase):
             self.assertRegex(daemon.admin("GET", "/metrics")[2].decode(), r"\nsluice_streams_at_interval 1\b")
             source.publisher.finish()
 
+    def test_silence(self):
+        """A publisher that sends nothing is not read at all."""
+        with Daemon("--unwatched-interval", "100", "--workers", "1") as daemon:
+            source = Source(daemon)
+            interval = lambda: daemon.stream(source.name)["receive_interval_ms"]
+            source.settle()
+            self.assertEqual(interval(), 100)
+            harness.wait_until(lambda: interval() == 0, "the interval's end")
+            before = count_sleeps(daemon)
+            time.sleep(SETTLED_SECONDS)
+            self.assertLess(count_sleeps(daemon) - before, SETTLED_SECONDS * 10)
+            self.assertEqual(interval(), 0)
+            source.settle()
+            self.assertEqual(interval(), 100)
+            source.publisher.finish()
+
     def test_players_come_and_go(self):
         """Each begins with a key frame, and has every frame from there on."""
         for protocol in ("flv", "http"):

@@ -206,7 +206,7 @@ uint64_t registry_packet_bytes(const struct registry *registry) {
 static void tick_stream(struct stream *stream, void *user) {
     const uint64_t *elapsed_ms = user;
     uint64_t bytes = stream->bytes - stream->rate_bytes;
-    bool has_flowed = stream->rate_bytes > 0;
+    bool flows = stream->rate_bytes > 0 && bytes > 0;
     stream->rate_bytes = stream->bytes;
     stream->bits_per_second = *elapsed_ms ? bytes * 8000 / *elapsed_ms : 0;
     uint64_t now = sluice_loop_now(stream->registry->loop);
@@ -214,7 +214,7 @@ static void tick_stream(struct stream *stream, void *user) {
     if (!publish_lock_is_reserved(stream, now))
         publish_lock_unreserve(stream);
     replicas_tick(stream, now);
-    unwatched_tick(stream, has_flowed);
+    unwatched_tick(stream, flows);
     stream_unref(stream);
 }
 

@@ -33,11 +33,12 @@ static void set_interval(struct stream *stream, uint32_t ms) {
     stream->source.calls->set_interval(stream->source.session, ms);
 }
 
-void unwatched_tick(struct stream *stream, bool has_flowed) {
+void unwatched_tick(struct stream *stream, bool flows) {
     if (!stream->live || is_watched(stream))
         return;
-    /* A publisher that has just come may still have to do with its protocol. */
-    set_interval(stream, has_flowed ? stream->registry->limits.unwatched_ms : 0);
+    /* A publisher that has just come may still have to do with its protocol, and one that sends
+     * nothing would be read for nothing. */
+    set_interval(stream, flows ? stream->registry->limits.unwatched_ms : 0);
 }
 
 void unwatched_end(struct stream *stream) {

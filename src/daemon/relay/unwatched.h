@@ -19,8 +19,8 @@ enum { UNWATCHED_INTERVAL_MOST = 100 }; /* milliseconds */
 /* Whether frames of such an output are wanted as they come. */
 bool unwatched_is_watcher(enum stream_sink_rank rank);
 
-/* About once a second: @has_flowed: bytes had come by the time before. */
-void unwatched_tick(struct stream *stream, bool has_flowed);
+/* About once a second: @flows: bytes have come since the time before, and had before that. */
+void unwatched_tick(struct stream *stream, bool flows);
 
 /* The stream is watched from now on. */
 void unwatched_end(struct stream *stream);
