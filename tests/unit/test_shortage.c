@@ -10,7 +10,7 @@
 
 #include "support/sockets.h"
 
-enum { GUARD = 60, BLOCK = 4096, SMALL = 64, PEERS = 2 };
+enum { GUARD = 60, BLOCK = 4096, SMALL = 64, PEERS = 2, SENT = 2 * SMALL * BLOCK };
 
 static const sluice_pool_options small_pool = {.size = sizeof small_pool,
                                                .block_size = BLOCK,
@@ -132,13 +132,26 @@ static void a_shortage_is_told_in_the_turn_that_it_comes_in(void **state) {
     loop_rig_close(&rig);
 }
 
+/* The peer sends more than there is room for, of which nothing is consumed. How many blocks the
+ * hoard has. */
+static unsigned take_all_blocks(const loop_rig *rig, sluice_conn *conn, int peer, sluice_block *hoard[SMALL]) {
+    unsigned count = 0;
+    while (sluice_block_get(rig->pool, &hoard[count]) == 0)
+        count++;
+    sluice_conn_set_need(conn, SIZE_MAX);
+    pattern_write(peer, 1, 0, SENT);
+    while (sluice_pool_available(rig->pool) > 0)
+        turn_through(rig->loop, 1);
+    turn_through(rig->loop, 5);
+    return count;
+}
+
 /* A peer's silence is not its own while nobody reads. */
 static void who_is_not_read_is_held_up(void **state) {
     (void)state;
     loop_rig rig;
     struct receiver receiver;
     sluice_block *hoard[SMALL];
-    unsigned count = 0;
     loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
     int peer = receiver_open(&receiver, &rig);
     turn_through(rig.loop, 3);
@@ -158,26 +171,48 @@ static void who_is_not_read_is_held_up(void **state) {
     assert_true(sluice_conn_was_held_up(receiver.conn));
     assert_false(sluice_conn_was_held_up(receiver.conn));
 
-    while (sluice_block_get(rig.pool, &hoard[count]) == 0)
-        count++;
-    sluice_conn_set_need(receiver.conn, SIZE_MAX);
-    pattern_write(peer, 1, 0, (size_t)2 * SMALL * BLOCK);
-    while (sluice_pool_available(rig.pool) > 0)
-        turn_through(rig.loop, 1);
-    turn_through(rig.loop, 5);
+    unsigned count = take_all_blocks(&rig, receiver.conn, peer, hoard);
     assert_true(sluice_conn_was_held_up(receiver.conn));
     turn_through(rig.loop, 5);
     assert_true(sluice_conn_was_held_up(receiver.conn));
     while (count > 0)
         sluice_block_release(hoard[--count]);
     sluice_conn_set_need(receiver.conn, 0);
-    for (size_t length = 0; length < (size_t)2 * SMALL * BLOCK;) {
+    for (size_t length = 0; length < SENT;) {
         turn(rig.loop);
         length += sluice_chain_skip(sluice_conn_chain(receiver.conn), SIZE_MAX);
     }
     turn_through(rig.loop, 5);
     (void)sluice_conn_was_held_up(receiver.conn);
     assert_false(sluice_conn_was_held_up(receiver.conn));
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+/* Where blocks stay scarce it is read a block at a time. After each it waits to be armed again, but
+ * for no block. */
+static void who_is_read_a_block_at_a_time_is_not_held_up(void **state) {
+    (void)state;
+    loop_rig rig;
+    struct receiver receiver;
+    sluice_block *hoard[SMALL];
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    int peer = receiver_open(&receiver, &rig);
+    sluice_chain *chain = sluice_conn_chain(receiver.conn);
+    unsigned count = take_all_blocks(&rig, receiver.conn, peer, hoard), pieces = 0;
+    assert_true(sluice_conn_was_held_up(receiver.conn));
+    while (sluice_pool_available(rig.pool) < SMALL / 4)
+        sluice_block_release(hoard[--count]);
+    sluice_conn_set_need(receiver.conn, 0);
+    for (size_t length = sluice_chain_skip(chain, SIZE_MAX), n; length < SENT; length += n) {
+        turn(rig.loop);
+        n = sluice_chain_skip(chain, SIZE_MAX);
+        if (n > 0)
+            assert_int_equal(sluice_conn_was_held_up(receiver.conn), pieces++ == 0);
+    }
+    assert_true(pieces > 2);
+    while (count > 0)
+        sluice_block_release(hoard[--count]);
     close(peer);
     loop_rig_close(&rig);
 }
@@ -212,6 +247,7 @@ int main(void) {
         cmocka_unit_test(the_footprint_is_what_chains_keep),
         cmocka_unit_test(a_shortage_is_told_in_the_turn_that_it_comes_in),
         cmocka_unit_test(who_is_not_read_is_held_up),
+        cmocka_unit_test(who_is_read_a_block_at_a_time_is_not_held_up),
         cmocka_unit_test(small_pieces_are_not_held_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -703,9 +703,9 @@ bool sluice_conn_was_held_up(sluice_conn *conn) {
         return false;
     bool is_paused = !conn->io.wants_receive;
     bool held_up = conn->io.held_up || is_paused;
-    /* Until a receive is armed again it still is. To wait for that alone, between two pieces, is
-     * not to be held up. */
-    conn->io.held_up = held_up && (is_paused || conn->io.receiving == IO_RECV_WAITING);
+    /* Until it gets a block it still is. To be armed again alone, between two pieces, is not to be
+     * held up: where blocks are scarce, one that is sent much is seen so at each look. */
+    conn->io.held_up = held_up && (is_paused || conn->io.wanting);
     return held_up;
 }
 
