@@ -193,7 +193,7 @@ class DescriptionTest(unittest.TestCase):
             a, b = nodes.add("a"), nodes.add("b", secret="f" * 32)
             with cluster.Marked(a, "live/a", 1), Player(b, "live/a"):
                 a.wait_stream("live/a")
-                harness.wait_until(lambda: b.api("/api/v1/cluster/pulls")["pulls"][0]["failures"], "a failure")
+                harness.wait_until(lambda: any(pull["failures"] for pull in b.api("/api/v1/cluster/pulls")["pulls"]), "a failure")
                 self.assertTrue(self.check(a, "GET", "/api/v1/cluster/streams", 200)["streams"])
                 self.assertEqual(self.check(b, "GET", LOCATION.replace("{name}", "live%2Fa"), 200)["node"], "a")
                 nodes.engine.stop()
