@@ -170,10 +170,17 @@ class Failover:
         self.master.ask("CLIENT", "KILL", "TYPE", "replica")
         harness.wait_until(lambda: self.replica.ask("ROLE")[3] != "connected", "the replica to be without its master")
 
+    def _is_promoted(self):
+        """Sentinel has all connections of a server closed when it promotes it, this one, too."""
+        try:
+            return self.replica.ask("ROLE")[0] == "master"
+        except ConnectionError:
+            return False
+
     def kill_master(self):
         """Returns when the replica is the master."""
         self.master.stop()
-        harness.wait_until(lambda: self.replica.ask("ROLE")[0] == "master", "the replica to be promoted")
+        harness.wait_until(self._is_promoted, "the replica to be promoted")
 
 
 class Hostile:
