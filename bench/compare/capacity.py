@@ -1,4 +1,4 @@
-"""How many publishers or players one processor serves: found by runs with more and fewer of them."""
+"""How many publishers or players a part of a processor serves: found by runs with more and fewer of them."""
 
 import dataclasses
 import time
@@ -6,7 +6,9 @@ import time
 from compare.media import Behind, MediaBench
 from compare.peers import Srs
 from compare.processes import RunError
+from compare.share import Share
 
+SHARE = 0.5  # Of a processor: with a whole one, the programs that make the load, on the other one, are at their limit first.
 TOLERANCE = 0.05  # The most that serve and the fewest that do not are this close in the end.
 CONNECTS_PER_S = 100  # The slowest server connects more of them.
 SLACK = 5  # Seconds that a run may take longer than it should, once all are connected: beyond that it is not served in time.
@@ -16,8 +18,8 @@ MOST_LOAD = 0.9
 MOST_OWN_DELAY = 0.2
 NEAR = 1.1  # The step of a search that begins where another one has ended, and the least one.
 MOST_STEP = 4.0
-AIM = 0.97  # Of a processor: so much of it a server may use that serves the most.
-FULL = 0.95  # A server that does not serve and uses so much of its processor needs no second try.
+AIM = 0.97  # Of its share: so much of it a server may use that serves the most.
+FULL = 0.95  # A server that does not serve and uses so much of its share needs no second try.
 
 
 def reckoned(figures):
@@ -80,11 +82,24 @@ def is_certain(figures):
 
 
 class CapacityBench(MediaBench):
-    """Each round of a variant is one search. @most: of the search, where that is not the scenario's."""
+    """Each round of a variant is one search. @most: of the search, where that is not the scenario's. "load" is of the server's
+    share."""
 
     def __init__(self, folder, perf, most=None):
         super().__init__(folder, perf)
         self.most = most
+
+    def missing(self, scenario, variant):
+        try:
+            with Share(SHARE):
+                return super().missing(scenario, variant)
+        except RunError as error:
+            return str(error)
+
+    def _server(self, stack, settings, deadline):
+        server = super()._server(stack, settings, deadline)
+        stack.enter_context(Share(SHARE)).add(server.pid)
+        return server
 
     def plan(self, scenario, seconds):
         return {}
@@ -103,11 +118,12 @@ class CapacityBench(MediaBench):
         """Figures of a run with so many: without a delay if it was behind. The reason if it failed."""
         loaded = self.with_load(scenario, count)
         try:
-            return self.measure(loaded, variant, seconds, super().plan(loaded, seconds), (), 2 * count / CONNECTS_PER_S, SLACK)[0]
+            found = self.measure(loaded, variant, seconds, super().plan(loaded, seconds), (), 2 * count / CONNECTS_PER_S, SLACK)[0]
         except Behind as behind:
-            return behind.figures
+            found = behind.figures
         except RunError as error:
             return f"{count}: {error}"
+        return {**found, "load": found["load"] / SHARE}
 
     def run(self, scenario, variant, seconds, plan):
         runs, failures, end = [], [], time.monotonic() + BUDGET
