@@ -224,7 +224,7 @@ def others(recordings):
          f"{memory} KB of memory per player."),
         (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for 500 players ({nginx[1]} without "
          f"a merge window), {nginx[2]} for 2000; {nginx[3]} for 100 publishers that are independent, and {nginx[4]} for 500 whose frames "
-         f"come in ticks of 5 ms. These have no players, so they are read every 50 ms; as frames come ({nginx[5]} and {nginx[6]}) with "
+         f"come in ticks of 5 ms. These have no players, so they are read every 100 ms; as frames come ({nginx[5]} and {nginx[6]}) with "
          "`--unwatched-interval 0`."),
         (gortsplib, f"Beside gortsplib, by RTSP: {gortsplib[0]} of its CPU for players, {gortsplib[1]} for publishers."),
         (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),

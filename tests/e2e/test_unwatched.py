@@ -9,7 +9,7 @@ import flv
 import harness
 from harness import Daemon, Player, Publisher
 
-# A stream is read at intervals from its second rate tick on, some two seconds after its first frame.
+# A stream is read at intervals from the rate tick on that finds its tracks known, a second or two after its first frame.
 SETTLED_SECONDS = 3
 FRAMES = 300
 PAUSE = 0.01

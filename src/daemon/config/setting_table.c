@@ -570,7 +570,7 @@ static const struct setting settings[] = {
      .value = "MS", .effect = SETTING_RESTART, .help = "Set the batching window of the event loop",
      .text = "Events within this window are handled together."},
     {"unwatched-interval", SETTING_COUNT, FIELD(unwatched_ms), .group = GROUP_PROCESS,
-     RANGE(0, UNWATCHED_INTERVAL_MOST), .preset = "50", .value = "MS", .unit = "milliseconds", .zero = "as bytes come",
+     RANGE(0, UNWATCHED_INTERVAL_MOST), .preset = "100", .value = "MS", .unit = "milliseconds", .zero = "as bytes come",
      .help = "Read publishers without players at this interval",
      .text = "A stream without players and forwards costs fewer wake-ups that way. Its recording and cached group are "
              "complete, and at most this much later. From its first player on, a stream is read as bytes come. Times "

@@ -206,7 +206,7 @@ uint64_t registry_packet_bytes(const struct registry *registry) {
 static void tick_stream(struct stream *stream, void *user) {
     const uint64_t *elapsed_ms = user;
     uint64_t bytes = stream->bytes - stream->rate_bytes;
-    bool flows = stream->rate_bytes > 0 && bytes > 0;
+    bool flows = stream->settled && bytes > 0;
     stream->rate_bytes = stream->bytes;
     stream->bits_per_second = *elapsed_ms ? bytes * 8000 / *elapsed_ms : 0;
     uint64_t now = sluice_loop_now(stream->registry->loop);

@@ -19,7 +19,7 @@ enum { UNWATCHED_INTERVAL_MOST = 100 }; /* milliseconds */
 /* Whether frames of such an output are wanted as they come. */
 bool unwatched_is_watcher(enum stream_sink_rank rank);
 
-/* About once a second: @flows: bytes have come since the time before, and had before that. */
+/* About once a second: @flows: bytes have come since the time before, and the tracks are known. */
 void unwatched_tick(struct stream *stream, bool flows);
 
 /* The stream is watched from now on. */
