@@ -209,7 +209,7 @@ def others(recordings):
     publishers, ticks, players = "peers-publishers", "peers-publishers-500", "peers-players"
     rtsp = [median(name, variant, scenarios.PER_MBIT) for name in ("rtsp-publishers", "rtsp-players")
             for variant in ("uring", "uring+flv")]
-    served = [median("capacity-players", variant, "capacity") for variant in ("uring", "nginx-rtmp", "srs")]
+    served = [median(name, variant, "capacity") for name in reversed(CAPACITIES) for variant in ("uring", "nginx-rtmp", "srs")]
     delays = [median("latency-10", "uring", key, "{:.1f}", 1000) for key in ("p50_us", "p99_us")]
     nginx = [ratio(players, "uring", "nginx-rtmp"), ratio(players, "uring+merge-window=0", "nginx-rtmp"),
              ratio("peers-players-2000", "uring", "nginx-rtmp"),
@@ -229,7 +229,7 @@ def others(recordings):
         (gortsplib, f"Beside gortsplib, by RTSP: {gortsplib[0]} of its CPU for players, {gortsplib[1]} for publishers."),
         (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),
         (served, f"A quarter of a core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
-         f"{served[2]})."),
+         f"{served[2]}), and {served[3]} publishers, the first 20 with a player (nginx-rtmp {served[4]}, SRS {served[5]})."),
         (rtsp, f"RTSP: {rtsp[0]} microseconds per Mbit received from 100 publishers of 1 Mbit/s (the same media in FLV: {rtsp[1]}); "
          f"{rtsp[2]} per Mbit delivered to 1,000 players (FLV: {rtsp[3]})."),
         (delays, f"From publisher to player, default window of 2 ms, at a tenth of a core's capacity: median {delays[0]} ms, 99 % within "
