@@ -3,10 +3,10 @@
 import dataclasses
 import time
 
+from compare import share
 from compare.media import Behind, MediaBench
 from compare.peers import Srs
 from compare.processes import RunError
-from compare.share import Share
 
 SHARE = 0.25  # Of a processor: with a whole one, or half, the programs that make the load, on the other one, are at their limit first.
 TOLERANCE = 0.05  # The most that serve and the fewest that do not are this close in the end.
@@ -90,15 +90,11 @@ class CapacityBench(MediaBench):
         self.most = most
 
     def missing(self, scenario, variant):
-        try:
-            with Share(SHARE):
-                return super().missing(scenario, variant)
-        except RunError as error:
-            return str(error)
+        return super().missing(scenario, variant) or share.why_not(SHARE)
 
     def _server(self, stack, settings, deadline):
         server = super()._server(stack, settings, deadline)
-        stack.enter_context(Share(SHARE)).add(server.pid)
+        stack.enter_context(share.Share(SHARE)).add(server.pid)
         return server
 
     def plan(self, scenario, seconds):

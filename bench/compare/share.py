@@ -3,6 +3,7 @@ idle, the programs that make the load have time to spare, on a machine that has 
 
 import contextlib
 import os
+import subprocess
 
 from compare.processes import RunError
 
@@ -57,7 +58,10 @@ class Share:
 
     def add(self, pid):
         """The process, and the threads and children that it makes from now on."""
-        _write(self.folder, "cgroup.procs", pid)
+        try:
+            _write(self.folder, "cgroup.procs", pid)
+        except OSError as error:
+            raise RunError(f"a process cannot be moved to a control group: {error}") from None
 
     def __enter__(self):
         return self
@@ -68,3 +72,17 @@ class Share:
                 with contextlib.suppress(ProcessLookupError):  # It has just ended.
                     _write(self.root, "cgroup.procs", pid)
         os.rmdir(self.folder)
+
+
+def why_not(part):
+    """Why no process can be given such a part here, or None."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        with Share(part) as share:
+            share.add(child.pid)
+    except RunError as error:
+        return str(error)
+    finally:
+        child.kill()
+        child.wait()
+    return None
