@@ -170,8 +170,8 @@ class Latency(Media):
 
 @dataclasses.dataclass(frozen=True)
 class Capacity(Media):
-    """How many publishers or players a quarter of a processor serves, without loss and with a delay of at most so much beyond the merge window
-    of the variant."""
+    """How many publishers or players a quarter of a processor serves, without loss and with a delay of at most so much beyond the
+    merge window of the variant."""
     what: str = "players"
     first: int = 500  # Of the search.
     most: int = 18000
