@@ -117,6 +117,28 @@ static void few_players_have_none(void **state) {
     assert_int_equal(window.window_ms, 0);
 }
 
+/* A quarter of a core is all that a control group allows, and the frames fill it: the rest of the
+ * time the thread waits. The same of a whole core would be light. */
+static void part_of_a_core_is_all_there_is(void **state) {
+    (void)state;
+    struct auto_window window;
+    uint64_t now;
+    begin(&window, &now, MOST);
+    for (unsigned i = 0; i < 100; i++)
+        run_shared(&window, &now, 0.24, 0.75, MANY);
+    assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+    window.share = 0.25;
+    for (unsigned i = 0; i < 100; i++)
+        run_shared(&window, &now, 0.24, 0.75, MANY);
+    assert_int_equal(window.window_ms, MOST);
+    /* More than a core is no more than one. */
+    begin(&window, &now, MOST);
+    window.share = 4;
+    for (unsigned i = 0; i < 100; i++)
+        run_shared(&window, &now, 0.24, 0.75, MANY);
+    assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+}
+
 /* A full core, of which the players' frames are no quarter: handshakes, for example. A longer
  * window would delay the frames, and leave the rest as it is. */
 static void other_work_makes_none_longer(void **state) {
@@ -323,6 +345,7 @@ int main(void) {
         cmocka_unit_test(idle_core_has_none),
         cmocka_unit_test(failed_readings_change_nothing),
         cmocka_unit_test(few_players_have_none),
+        cmocka_unit_test(part_of_a_core_is_all_there_is),
         cmocka_unit_test(other_work_makes_none_longer),
         cmocka_unit_test(handshakes_open_none),
         cmocka_unit_test(waiting_for_the_core_counts),

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -32,7 +33,8 @@ struct sluice_timer {
     bool runs;
 };
 
-static sluice_timer *timers[2];
+enum { TIMERS = 8 };
+static sluice_timer *timers[TIMERS];
 static unsigned timer_count;
 static bool no_memory;
 static uint64_t now; /* loop time */
@@ -44,7 +46,7 @@ int __wrap_sluice_timer_new(sluice_loop *loop, sluice_timer_fn *call, void *user
     sluice_timer *timer = calloc(1, sizeof *timer);
     assert_non_null(timer);
     *timer = (sluice_timer){.call = call, .user = user};
-    timers[timer_count++ % 2] = timer;
+    timers[timer_count++ % TIMERS] = timer;
     *ret_timer = timer;
     return 0;
 }
@@ -99,7 +101,6 @@ static void assert_delayed(int first, int second, int third) {
 typedef struct merge_rig {
     struct player players[PLAYERS];
     unsigned asked[PLAYERS]; /* to send */
-    struct player *first;
     struct coalesce_group *groups;
     struct coalesce_site site;
 } merge_rig;
@@ -111,12 +112,9 @@ static void rig_open(merge_rig *rig, const uint32_t windows[PLAYERS], uint64_t l
     first_asked = rig->asked;
     for (size_t i = 0; i < PLAYERS; i++) {
         delayed[i] = -1;
-        rig->players[i] = (struct player){.next = rig->first,
-                                          .limit = limit,
-                                          .merge_window_ms = windows[i],
-                                          .conn = (sluice_conn *)(void *)&rig->asked[i]};
-        rig->first = &rig->players[i];
-        coalesce_join(&rig->groups, &rig->site, NULL, &rig->first, &rig->players[i]);
+        rig->players[i] = (struct player){
+            .limit = limit, .merge_window_ms = windows[i], .conn = (sluice_conn *)(void *)&rig->asked[i]};
+        coalesce_join(&rig->groups, &rig->site, NULL, &rig->players[i]);
     }
 }
 
@@ -310,11 +308,11 @@ static void sockets_gather_while_the_window_is_open(void **state) {
     coalesce_leave(&rig.groups, &rig.players[1]);
     assert_delayed(-1, -1, -1);
     rig.players[1].merge_window_ms = WINDOW;
-    coalesce_join(&rig.groups, &rig.site, NULL, &rig.first, &rig.players[1]);
+    coalesce_join(&rig.groups, &rig.site, NULL, &rig.players[1]);
     assert_delayed(-1, 0, -1);
     coalesce_leave(&rig.groups, &rig.players[1]);
     rig.players[1].merge_window_ms = COALESCE_WINDOW_AUTO;
-    coalesce_join(&rig.groups, &rig.site, NULL, &rig.first, &rig.players[1]);
+    coalesce_join(&rig.groups, &rig.site, NULL, &rig.players[1]);
     assert_delayed(-1, 1, -1);
     automatic->window_ms = 0;
     publish(&rig);
@@ -332,13 +330,130 @@ static void automatic_group_begins_open(void **state) {
     rig_close(&rig);
 }
 
+/* So many players of one window, each with a count of what was asked for. */
+enum { CROWD = 3 * COALESCE_MEMBERS + 1 };
+static struct player crowd[CROWD];
+static unsigned crowd_asked[CROWD];
+
+static void crowd_join(struct coalesce_group **groups, struct coalesce_site *site, uint32_t count, uint32_t window_ms) {
+    timer_count = 0;
+    memset(crowd_asked, 0, sizeof crowd_asked);
+    for (uint32_t i = 0; i < count; i++) {
+        crowd[i] = (struct player){
+            .limit = LIMIT, .merge_window_ms = window_ms, .conn = (sluice_conn *)(void *)&crowd_asked[i]};
+        coalesce_join(groups, site, NULL, &crowd[i]);
+    }
+}
+
+static void crowd_leave(struct coalesce_group **groups, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        coalesce_leave(groups, &crowd[i]);
+    assert_null(*groups);
+}
+
+static void give(struct coalesce_group *groups) {
+    for (struct coalesce_group *merge = groups; merge; merge = merge->next) {
+        coalesce_begin(merge, now);
+        for (struct player *player = merge->members; player; player = player->next_member)
+            player->count++;
+        coalesce_add(merge, PACKET, now);
+    }
+}
+
+/* All windows that are over by then end, as timers do. */
+static void pass(uint64_t ms, uint64_t started[TIMERS], unsigned ended[TIMERS]) {
+    now += ms;
+    for (unsigned i = 0; i < timer_count; i++) {
+        if (!timers[i]->runs || started[i] + timers[i]->ms > now)
+            continue;
+        end_window(timers[i]);
+        ended[i]++;
+    }
+}
+
+/* As many as a group has are one, whose window begins with the first packet; with one more they are
+ * two. */
+static void more_players_are_several_groups(void **state) {
+    (void)state;
+    struct coalesce_group *groups = NULL;
+    struct coalesce_site site = {0};
+    now = 12345;
+    crowd_join(&groups, &site, COALESCE_MEMBERS, WINDOW);
+    assert_int_equal(timer_count, 1);
+    give(groups);
+    assert_int_equal(timers[0]->ms, WINDOW - 1);
+    end_window(timers[0]);
+    crowd_leave(&groups, COALESCE_MEMBERS);
+    crowd_join(&groups, &site, COALESCE_MEMBERS + 1, WINDOW);
+    assert_int_equal(timer_count, 2);
+    give(groups);
+    assert_int_equal((timers[0]->ms + WINDOW / 2) % WINDOW, timers[1]->ms);
+    for (uint32_t i = 0; i < COALESCE_MEMBERS; i++)
+        coalesce_leave(&groups, &crowd[i]);
+    /* The other one is as it was, and who comes then joins it. */
+    assert_int_equal(groups->member_count, 1);
+    coalesce_join(&groups, &site, NULL, &crowd[0]);
+    assert_int_equal(groups->member_count, 2);
+    coalesce_leave(&groups, &crowd[0]);
+    coalesce_leave(&groups, &crowd[COALESCE_MEMBERS]);
+    assert_null(groups);
+}
+
+/* Four groups: no two windows end within an eighth of one, nobody waits for longer than one, and
+ * they stay apart when a long turn has ended all at once. */
+static void windows_end_one_after_the_other(void **state) {
+    (void)state;
+    struct coalesce_group *groups = NULL;
+    struct coalesce_site site = {0};
+    uint64_t started[TIMERS] = {0};
+    unsigned ended[TIMERS] = {0}, at_once = 0;
+    now = 777;
+    crowd_join(&groups, &site, CROWD, WINDOW);
+    assert_int_equal(timer_count, 4);
+    for (unsigned ms = 0; ms < 10 * WINDOW; ms++) {
+        unsigned before = ended[0] + ended[1] + ended[2] + ended[3];
+        if (ms % 14 == 0) {
+            bool ran[TIMERS];
+            for (unsigned i = 0; i < timer_count; i++)
+                ran[i] = timers[i]->runs;
+            give(groups);
+            for (unsigned i = 0; i < timer_count; i++)
+                started[i] = ran[i] ? started[i] : now;
+        }
+        pass(ms == 5 * WINDOW ? WINDOW : 1, started, ended);
+        unsigned count = ended[0] + ended[1] + ended[2] + ended[3] - before;
+        at_once += count > 1;
+        for (unsigned i = 0; i < timer_count; i++)
+            assert_in_range(timers[i]->ms, 1, WINDOW - 1);
+    }
+    assert_int_equal(at_once, 1);
+    for (unsigned i = 0; i < timer_count; i++)
+        assert_in_range(ended[i], 9, 11);
+    for (uint32_t i = 0; i < CROWD; i++)
+        assert_in_range(crowd_asked[i], 9, 11);
+    crowd_leave(&groups, CROWD);
+}
+
+/* A short window, which ends when the packets say so. */
+static void short_windows_begin_with_a_packet(void **state) {
+    (void)state;
+    struct coalesce_group *groups = NULL;
+    struct coalesce_site site = {0};
+    now = 777;
+    crowd_join(&groups, &site, CROWD, 59);
+    give(groups);
+    for (unsigned i = 0; i < timer_count; i++)
+        assert_int_equal(timers[i]->ms, 58);
+    crowd_leave(&groups, CROWD);
+}
+
 static void without_memory_nobody_gathers(void **state) {
     (void)state;
     merge_rig rig;
     rig_open(&rig, (const uint32_t[]){0, 0, 0}, LIMIT);
     no_memory = true;
     rig.players[0].merge_window_ms = WINDOW;
-    coalesce_join(&rig.groups, &rig.site, NULL, &rig.first, &rig.players[0]);
+    coalesce_join(&rig.groups, &rig.site, NULL, &rig.players[0]);
     assert_null(rig.players[0].merge);
     assert_null(rig.groups);
     rig_close(&rig);
@@ -353,6 +468,9 @@ int main(void) {
         cmocka_unit_test(packets_far_apart_do_not_wait),
         cmocka_unit_test(sockets_gather_while_the_window_is_open),
         cmocka_unit_test(automatic_group_begins_open),
+        cmocka_unit_test(more_players_are_several_groups),
+        cmocka_unit_test(windows_end_one_after_the_other),
+        cmocka_unit_test(short_windows_begin_with_a_packet),
         cmocka_unit_test(without_memory_nobody_gathers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,15 +8,16 @@ enum {
     FRAMES_CLOSE = 800,
 };
 
-/* Of a measurement in the smoothed load. */
-static const double WEIGHT = 0.25;
+/* Of a measurement in the smoothed load: of one that has taken PERIOD_MS, and of longer ones, which
+ * have seen more, the most. */
+static const double WEIGHT = 0.25, MOST_WEIGHT = 0.6;
 
 /* A window opens at the one and closes at the other. It saves at most two thirds of the load, so it
  * does not close itself. */
 static const double OPEN_LOAD = 0.12, CLOSE_LOAD = 0.035;
 
 /* Whatever the load, the thread's own part of it must be worth saving: where others have the core,
- * it is late anyway, and a window of its own would not help. */
+ * it is late anyway, and a window of its own would not help. Parts of what it may use of a core. */
 static const double OPEN_OWN = 0.04, CLOSE_OWN = 0.012, GROW_OWN = 0.25;
 
 /* Of a core, what a frame a second costs each player, at most: 7 us were measured. The rest is
@@ -41,11 +42,12 @@ static const double FULL_LOAD = 0.97, FULL_FACTOR = 2, LEAST_FACTOR = 0.6;
 
 static double next_window(const struct auto_window *window, double load, double frames) {
     double factor = 1 + STEP * (window->busy - AIM_LOAD) / AIM_LOAD;
+    const double share = window->share > 0 && window->share < 1 ? window->share : 1, own = window->own / share;
     if (window->wanted_ms == 0)
-        return window->busy >= OPEN_LOAD && window->own >= OPEN_OWN && frames >= FRAMES_OPEN ? AUTO_WINDOW_FIRST : 0;
-    if (window->busy < CLOSE_LOAD || window->own < CLOSE_OWN || frames < FRAMES_CLOSE)
+        return window->busy >= OPEN_LOAD && own >= OPEN_OWN && frames >= FRAMES_OPEN ? AUTO_WINDOW_FIRST : 0;
+    if (window->busy < CLOSE_LOAD || own < CLOSE_OWN || frames < FRAMES_CLOSE)
         return 0;
-    if (window->busy > GROW_LOAD && (window->own < GROW_OWN || frames * FRAME_COST < GROW_OWN))
+    if (window->busy > GROW_LOAD && (own < GROW_OWN || frames * FRAME_COST < GROW_OWN * share))
         factor = 1;
     else if (load >= FULL_LOAD && window->busy >= GROW_LOAD)
         factor = FULL_FACTOR;
@@ -78,8 +80,9 @@ static double own_part(const struct auto_window *window, double ran, double ms) 
     return other < ran ? 1 - other / ran : other > 0 ? 0 : 1;
 }
 
-static void smooth(double *value, double measured) {
-    *value += (measured - *value) * WEIGHT;
+static void smooth(double *value, double measured, double ms) {
+    double weight = WEIGHT * ms / PERIOD_MS;
+    *value += (measured - *value) * (weight < MOST_WEIGHT ? weight : MOST_WEIGHT);
 }
 
 static void measure(struct auto_window *window, double ms, struct thread_time time) {
@@ -89,10 +92,10 @@ static void measure(struct auto_window *window, double ms, struct thread_time ti
     if (time.waited_us < window->time.waited_us || ran + waited > MOST_LOAD)
         waited = window->load - window->ran;
     double load = ran + waited < 1 ? ran + waited : 1, own = own_part(window, ran, ms);
-    smooth(&window->load, load);
-    smooth(&window->ran, ran);
-    smooth(&window->busy, load * own);
-    smooth(&window->own, ran * own);
+    smooth(&window->load, load, ms);
+    smooth(&window->ran, ran, ms);
+    smooth(&window->busy, load * own, ms);
+    smooth(&window->own, ran * own, ms);
     window->wanted_ms = next_window(window, load * own, (double)(window->frames - window->frames_then) * 1000 / ms);
     auto_window_limit(window, window->most_ms);
 }

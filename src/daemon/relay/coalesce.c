@@ -8,6 +8,10 @@
  * takes whole. */
 enum { MERGE_BYTES = 128 << 10 };
 
+/* Milliseconds. Shorter windows end by themselves when the packets do, which are some 14 ms apart,
+ * and no load makes that many players wait for them. */
+enum { SPREAD_LEAST = 60 };
+
 enum {
     LONE_MOST = 8,   /* automatic windows that gather one packet each: there are no others then */
     LONE_PASS = 512, /* packets, before another is tried */
@@ -27,9 +31,8 @@ void coalesce_flush(struct coalesce_group *merge, uint64_t now) {
     merge->site->waited_ms += (merge->packets * now - merge->came_ms) * merge->member_count;
     merge->packets = merge->came_ms = 0;
     merge->bytes = 0;
-    for (struct player *player = *merge->players; player; player = player->next)
-        if (player->merge == merge)
-            player_flush(player);
+    for (struct player *player = merge->members; player; player = player->next_member)
+        player_flush(player);
 }
 
 /* An automatic window is over by its time. */
@@ -70,9 +73,8 @@ static void set_delays(struct coalesce_group *merge, bool on) {
     if (merge->is_delayed == on)
         return;
     merge->is_delayed = on;
-    for (struct player *player = *merge->players; player; player = player->next)
-        if (player->merge == merge)
-            set_delay(player, on);
+    for (struct player *player = merge->members; player; player = player->next_member)
+        set_delay(player, on);
 }
 
 void coalesce_begin(struct coalesce_group *merge, uint64_t now) {
@@ -84,12 +86,33 @@ void coalesce_begin(struct coalesce_group *merge, uint64_t now) {
     merge->is_open = merge->packets == 0 && (merge->site->automatic.window_ms == 0 || is_lone(merge));
 }
 
+/* Where in the window a group's windows end, of 256 parts: half of it behind the first one's, then
+ * the quarters, and so on, so that any number of groups is spread. */
+static uint32_t phase(uint32_t place) {
+    uint32_t reversed = 0;
+    for (uint32_t bit = 0; bit < 8; bit++)
+        reversed |= (place >> bit & 1) << (7 - bit);
+    return reversed;
+}
+
+/*
+ * For how long the first packet waits. A timer is up to a millisecond late, and the window is a
+ * promise. Where there are several groups, windows end at fixed times: once two of them had ended
+ * in one long turn, their next ones would begin with the same packet, and stay together.
+ */
+static uint64_t first_wait_ms(const struct coalesce_group *merge, uint64_t now) {
+    uint64_t window = coalesce_window_now(merge->site, merge->window_ms);
+    if (!merge->is_spread || window < SPREAD_LEAST)
+        return window - 1;
+    uint64_t left = window - (now + window - window * phase(merge->place) / 256) % window;
+    return left < window ? left : window - 1;
+}
+
 void coalesce_add(struct coalesce_group *merge, uint64_t bytes, uint64_t now) {
     if (merge->is_open)
         return;
-    /* A timer is up to a millisecond late, and the window is a promise. */
     if (merge->packets == 0)
-        sluice_timer_start(merge->timer, coalesce_window_now(merge->site, merge->window_ms) - 1);
+        sluice_timer_start(merge->timer, first_wait_ms(merge, now));
     merge->packets++;
     merge->came_ms += now;
     merge->bytes += bytes;
@@ -97,15 +120,13 @@ void coalesce_add(struct coalesce_group *merge, uint64_t bytes, uint64_t now) {
         coalesce_flush(merge, now);
 }
 
-static struct coalesce_group *make(struct coalesce_site *site, sluice_loop *loop, struct player *const *players,
-                                   const struct player *player) {
+static struct coalesce_group *make(struct coalesce_site *site, sluice_loop *loop, const struct player *player) {
     struct coalesce_group *merge = malloc(sizeof *merge);
     if (!merge)
         return NULL;
     /* Gathering must not make a player lose frames that it would not lose without. */
     uint64_t most = player->limit / 4 < MERGE_BYTES ? player->limit / 4 : MERGE_BYTES;
-    *merge = (struct coalesce_group){
-        .players = players, .window_ms = player->merge_window_ms, .most = most, .site = site, .loop = loop};
+    *merge = (struct coalesce_group){.window_ms = player->merge_window_ms, .most = most, .site = site, .loop = loop};
     merge->is_open = coalesce_window_now(site, merge->window_ms) == 0;
     if (sluice_timer_new(loop, window_over, merge, &merge->timer) < 0) {
         free(merge);
@@ -114,32 +135,64 @@ static struct coalesce_group *make(struct coalesce_site *site, sluice_loop *loop
     return merge;
 }
 
+/* The least number that no other group of this window has. */
+static uint32_t free_place(const struct coalesce_group *groups, uint32_t window_ms) {
+    uint32_t place = 0;
+    for (const struct coalesce_group *merge = groups; merge;) {
+        bool is_taken = merge->window_ms == window_ms && merge->place == place;
+        place += is_taken;
+        merge = is_taken ? groups : merge->next;
+    }
+    return place;
+}
+
+static void add(struct coalesce_group **groups, struct coalesce_group *made) {
+    made->place = free_place(*groups, made->window_ms);
+    for (struct coalesce_group *merge = *groups; merge; merge = merge->next)
+        if (merge->window_ms == made->window_ms)
+            merge->is_spread = made->is_spread = true;
+    made->next = *groups;
+    *groups = made;
+}
+
 void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, sluice_loop *loop,
-                   struct player *const *players, struct player *player) {
+                   struct player *player) {
     player->merge = NULL;
     if (player->merge_window_ms == 0) {
         set_delay(player, false);
         return;
     }
     struct coalesce_group *merge = *groups;
-    while (merge && merge->window_ms != player->merge_window_ms)
+    while (merge && (merge->window_ms != player->merge_window_ms || merge->member_count == COALESCE_MEMBERS))
         merge = merge->next;
     if (!merge) {
-        merge = make(site, loop, players, player);
+        merge = make(site, loop, player);
         if (!merge)
             return;
-        merge->next = *groups;
-        *groups = merge;
+        add(groups, merge);
     }
     merge->member_count++;
     player->merge = merge;
+    player->next_member = merge->members;
+    merge->members = player;
     set_delay(player, merge->is_delayed);
+}
+
+static void remove_member(struct coalesce_group *merge, struct player *player) {
+    struct player **place = &merge->members;
+    while (*place != player)
+        place = &(*place)->next_member;
+    *place = player->next_member;
+    merge->member_count--;
 }
 
 void coalesce_leave(struct coalesce_group **groups, struct player *player) {
     struct coalesce_group *merge = player->merge;
     player->merge = NULL;
-    if (!merge || --merge->member_count > 0)
+    if (!merge)
+        return;
+    remove_member(merge, player);
+    if (merge->member_count > 0)
         return;
     while (*groups != merge)
         groups = &(*groups)->next;

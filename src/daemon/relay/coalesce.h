@@ -8,6 +8,9 @@
  * the timer starts. A stream whose packets are further apart than it, as audio alone is, does
  * without: each would wait for nothing. While it is open, the members' sockets have Nagle's
  * algorithm on: a player that has not acknowledged the last send gets the next one behind it.
+ *
+ * More players than COALESCE_MEMBERS are several groups, whose windows end one after the other: the
+ * last of thousands would have to wait for the sends to all others at each window's end.
  */
 #ifndef SLUICED_COALESCE_H
 #define SLUICED_COALESCE_H
@@ -22,6 +25,7 @@
 enum {
     COALESCE_WINDOW_MOST = 350,   /* milliseconds */
     COALESCE_WINDOW_AUTO = 65534, /* in place of milliseconds: as the worker's load requires */
+    COALESCE_MEMBERS = 256,       /* of a group, at most */
 };
 
 /* What a worker's groups share. */
@@ -32,10 +36,12 @@ struct coalesce_site {
 };
 
 struct coalesce_group {
-    struct coalesce_group *next;   /* of its stream, with another window */
-    struct player *const *players; /* of the stream: also those of other windows */
+    struct coalesce_group *next; /* of its stream */
+    struct player *members;      /* by next_member */
     uint32_t member_count;
     uint32_t window_ms;  /* or COALESCE_WINDOW_AUTO */
+    uint32_t place;      /* a number of its own among the groups of this window */
+    bool is_spread;      /* there are others: its windows end when theirs do not */
     bool is_open;        /* the next packet is sent at once: no window is required, or none gains */
     bool is_delayed;     /* members' sockets gather, too: while there is an automatic window */
     sluice_timer *timer; /* runs while something is gathered */
@@ -54,12 +60,12 @@ uint32_t coalesce_window_now(const struct coalesce_site *site, uint32_t window_m
 uint32_t coalesce_window_most(const struct coalesce_site *site, uint32_t window_ms);
 
 /*
- * Finds or makes the group for the player's window in a stream's @groups, and enters the player;
+ * Finds or makes a group for the player's window in a stream's @groups, and enters the player;
  * without a window, or without memory for it, the player stays alone and is sent to at once.
- * @players: of the stream. @site: the worker's
+ * @site: the worker's
  */
 void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, sluice_loop *loop,
-                   struct player *const *players, struct player *player);
+                   struct player *player);
 
 /* The last one to leave frees the group. */
 void coalesce_leave(struct coalesce_group **groups, struct player *player);

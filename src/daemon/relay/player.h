@@ -54,6 +54,7 @@ struct player {
     /* for which packets are gathered; 0: they leave at once; or COALESCE_WINDOW_AUTO */
     uint32_t merge_window_ms;
     struct coalesce_group *merge; /* players that are sent to together; or NULL */
+    struct player *next_member;   /* of these */
 
     /*
      * Writes the bytes before the first tag, once the stream's tracks are known. Bytes, at most

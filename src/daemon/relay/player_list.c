@@ -188,7 +188,7 @@ void player_list_init(struct stream *stream) {
 
 static void join_merge(struct stream *stream, struct player *player) {
     struct registry *registry = stream->registry;
-    coalesce_join(&stream->merges, &registry->merging, registry->loop, &stream->players, player);
+    coalesce_join(&stream->merges, &registry->merging, registry->loop, player);
 }
 
 static void insert_player(struct stream *stream, struct player *player) {

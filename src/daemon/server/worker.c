@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/cgroup.h"
 #include "daemon/base/log.h"
 #include "daemon/base/object_id.h"
 #include "daemon/server/hook_query.h"
@@ -16,6 +17,7 @@ enum {
     TICK_ENDS = 32,     /* and at no more once so many have been answered or closed */
     DRAIN_TICK_MS = 20, /* and so often while the server stops */
     RATE_MS = 900,      /* rates are taken with the first tick behind it */
+    LIMITS_MS = 2000,   /* and the control group's limit is read, which may change at any time */
     DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
     RECORD_MS = 10000,  /* and for recordings: what is left then is repaired at the next start */
     SLAB_BYTES = 4 << 20,
@@ -183,6 +185,19 @@ static void look_whether_left(const struct worker *worker, uint64_t now) {
     server_stop(worker->server);
 }
 
+/* The worker's even part of the processors that the control group lets the process use. */
+static void read_limits(struct worker *worker, uint64_t now) {
+    struct cgroup_limits limits;
+    if (worker->limits_at > 0 && now - worker->limits_at < LIMITS_MS)
+        return;
+    worker->limits_at = now;
+    cgroup_read("", &limits);
+    bool limited = limits.milli_cpus < UINT64_MAX;
+    worker->registry->merging.automatic.share = limited ? (double)limits.milli_cpus / 1000 /
+                                                              (double)worker->options->workers
+                                                        : 0;
+}
+
 static void tick(sluice_timer *timer, void *user) {
     struct worker *worker = user;
     uint64_t now = worker_now(worker);
@@ -191,6 +206,7 @@ static void tick(sluice_timer *timer, void *user) {
         registry_tick(worker->registry, now - worker->ticked_at);
         worker->ticked_at = now;
     }
+    read_limits(worker, now);
     auto_window_measure(&worker->registry->merging.automatic, now);
     publish_locks_decide(&worker->registry->locks);
     components_tick(&worker->components, now);

@@ -51,8 +51,9 @@ struct worker {
     struct auth_log auth_log;
     struct holdings holdings;
     sluice_timer *ticker;
-    uint64_t ticked_at;
-    bool leaving; /* another process accepts in this one's place */
+    uint64_t ticked_at; /* loop time at which rates were taken */
+    uint64_t limits_at; /* and the control group's limit was read */
+    bool leaving;       /* another process accepts in this one's place */
     /* it leaves, and accepts still, to send clients to other nodes: see evacuate.h */
     bool evacuates;
     uint64_t leave_deadline;
