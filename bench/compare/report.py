@@ -61,7 +61,7 @@ PARTS = {
     scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
     scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
     scenarios.PER_MBIT: (("user_us_per_mbit", "system_us_per_mbit"), "Server's CPU microseconds per Mbit: user (dark), system (light)"),
-    scenarios.CAPACITY: (("capacity",), "Publishers or players that a quarter of a processor serves"),
+    scenarios.CAPACITY: (("capacity",), "Publishers or players that a fifth of a processor serves"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 

@@ -170,7 +170,7 @@ class Latency(Media):
 
 @dataclasses.dataclass(frozen=True)
 class Capacity(Media):
-    """How many publishers or players a quarter of a processor serves, without loss and with a delay of at most so much beyond the
+    """How many publishers or players a fifth of a processor serves, without loss and with a delay of at most so much beyond the
     merge window of the variant."""
     what: str = "players"
     first: int = 500  # Of the search.
@@ -310,9 +310,9 @@ def rtsp_peers(memory):
     return (Target(PER_MBIT, "uring", "gortsplib", 0.50), Target(memory, "uring", "gortsplib", 0.50))
 
 
-def capacity(nginx, srs):
+def capacity(*ratios):
     """At least so many times what each of the others serves."""
-    return (Target(CAPACITY, "uring", "nginx-rtmp", nginx, least=True), Target(CAPACITY, "uring", "srs", srs, least=True))
+    return tuple(Target(CAPACITY, ours, name, ratio, least=True) for ours, name, ratio in ratios)
 
 
 SCENARIOS = (
@@ -402,12 +402,15 @@ SCENARIOS = (
           SECURE_SENDERS, secure(("uring", "uring+merge-window=0"), "private_bytes_per_player"), players=500, look=50, slow=True),
     Media("ktls-players", "One FLV publisher of 4 Mbit/s to 50 players by HTTPS, encrypted by the kernel and by OpenSSL",
           ("uring+tls+ktls=always", "uring+tls", "uring"), (), players=50, kbits=4000, slow=True),
-    Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that a quarter of a processor serves",
-             ("uring", "nginx-rtmp", "srs", "mediamtx"), capacity(1.5, 3.0), what="publishers", played=20, arrivals="ticks", first=1000,
-             most=10000, slow=True),
-    Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that a quarter of a processor serves",
+    Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that a fifth of a processor serves",
+             ("uring", "uring+gop-size=0", "nginx-rtmp", "srs", "mediamtx"),
+             capacity(("uring", "nginx-rtmp", 1.5), ("uring+gop-size=0", "nginx-rtmp", 1.5), ("uring", "srs", 3.0)),
+             what="publishers", played=20, arrivals="ticks", first=1000, most=10000, slow=True),
+    Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that a fifth of a processor serves",
              ("uring", "uring+merge-window=0", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs",
-              "mediamtx"), capacity(3.0, 2.0), look=50, read_every=50, first=2000, slow=True),
+              "mediamtx"),
+             capacity(("uring", "nginx-rtmp", 3.0), ("uring", "srs", 2.0), ("uring+merge-window=350", "srs", 2.0)),
+             look=50, read_every=50, first=2000, slow=True),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,

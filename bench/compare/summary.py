@@ -146,7 +146,7 @@ def tls(recordings):
 
 
 def capacity(recordings):
-    """What a quarter of a processor serves. Where the programs that make the load were at their limit first, it is at least that."""
+    """What a fifth of a processor serves. Where the programs that make the load were at their limit first, it is at least that."""
     return table(("scenario", "server", "serves", "p99 of the delay, ms", "us/Mbit", "of the load", "load of its quarter",
                   "of the other one", "sender late by, ms", "players' turn, ms"),
                  [(f"`{name}`", f"`{variant}`", ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"),
@@ -228,7 +228,7 @@ def others(recordings):
          "`--unwatched-interval 0`."),
         (gortsplib, f"Beside gortsplib, by RTSP: {gortsplib[0]} of its CPU for players, {gortsplib[1]} for publishers."),
         (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),
-        (served, f"A quarter of a core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
+        (served, f"A fifth of a core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
          f"{served[2]}), and {served[3]} publishers, the first 20 with a player (nginx-rtmp {served[4]}, SRS {served[5]})."),
         (rtsp, f"RTSP: {rtsp[0]} microseconds per Mbit received from 100 publishers of 1 Mbit/s (the same media in FLV: {rtsp[1]}); "
          f"{rtsp[2]} per Mbit delivered to 1,000 players (FLV: {rtsp[3]})."),
