@@ -147,7 +147,7 @@ def tls(recordings):
 
 def capacity(recordings):
     """What a fifth of a processor serves. Where the programs that make the load were at their limit first, it is at least that."""
-    return table(("scenario", "server", "serves", "p99 of the delay, ms", "us/Mbit", "of the load", "load of its quarter",
+    return table(("scenario", "server", "serves", "p99 of the delay, ms", "us/Mbit", "of the load", "load of its part",
                   "of the other one", "sender late by, ms", "players' turn, ms"),
                  [(f"`{name}`", f"`{variant}`", ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"),
                    cell(figures, "p99_us", "{:.0f}", 1000), cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
