@@ -177,6 +177,7 @@ class Capacity(Media):
     most: int = 18000
     fewest: int = 8
     most_delay_us: float = 250e3  # Of 99 % of the frames.
+    WARM_UP = 450  # Frames, six seconds: all begin at once, which is no load that a server has for long.
     figure = CAPACITY
     more_is_better = True
 

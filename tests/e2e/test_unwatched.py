@@ -11,6 +11,7 @@ from harness import Daemon, Player, Publisher
 
 # A stream is read at intervals from the rate tick on that finds its tracks known, a second or two after its first frame.
 SETTLED_SECONDS = 3
+MOST_PAUSE = 3.5  # Seconds: five ticks without a byte take four at least.
 FRAMES = 300
 PAUSE = 0.01
 
@@ -76,6 +77,20 @@ class UnwatchedTest(unittest.TestCase):
             self.assertEqual(interval(), 0)
             source.settle()
             self.assertEqual(interval(), 100)
+            source.publisher.finish()
+
+    def test_pause(self):
+        """One that sends nothing for a moment is not silent yet: on a full core it may be read that late."""
+        with Daemon("--unwatched-interval", "100", "--workers", "1") as daemon:
+            source = Source(daemon)
+            source.settle()
+            silent = 0
+            while silent < MOST_PAUSE:
+                state = daemon.stream(source.name)
+                silent = state["publisher"]["silent_seconds"]
+                if silent < MOST_PAUSE:
+                    self.assertEqual(state["receive_interval_ms"], 100, f"after {silent} s")
+                time.sleep(PAUSE)
             source.publisher.finish()
 
     def test_players_come_and_go(self):

@@ -12,6 +12,7 @@
 
 #include <sluice/loop.h>
 
+#include "backends/interval.h"
 #include "memory/clock.h"
 #include "support/conn_rig.h"
 
@@ -171,6 +172,86 @@ static void many_share_the_slots(void **state) {
     loop_rig_close(&rig);
 }
 
+/*
+ * All of many are due at the same time. A turn reads a part of them, and what has come to a
+ * connection without an interval is received in the first one.
+ */
+static void a_turn_reads_a_part_of_those_that_are_due(void **state) {
+    static receiver receivers[MANY + 1];
+    static int peers[MANY + 1];
+    loop_rig rig;
+    uint64_t left = MANY;
+    unsigned turns = 0;
+    (void)state;
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    for (unsigned i = 0; i <= MANY; i++) {
+        receivers[i] = (receiver){.seed = i};
+        peers[i] = receiver_open(&receivers[i], &rig, sockets_tcp_pair);
+        if (i < MANY)
+            set_interval(&receivers[i], MOST);
+    }
+    for (uint64_t round = 0; round < 2; round++) {
+        for (unsigned i = 0; i <= MANY; i++)
+            pattern_write(peers[i], i, round * 700, 700);
+        for (unsigned i = 0; i <= MANY && round == 0; i++)
+            await(&rig, &receivers[i], 700);
+    }
+    poll(NULL, 0, MOST + SLOT);
+    for (; left > 0; turns++) {
+        uint64_t before = left;
+        turn(rig.loop);
+        left = 0;
+        for (unsigned i = 0; i < MANY; i++)
+            left += receivers[i].place < 1400;
+        assert_true(before - left <= INTERVAL_TURN);
+        assert_int_equal(receivers[MANY].place, 1400);
+    }
+    assert_true(turns >= MANY / INTERVAL_TURN);
+    for (unsigned i = 0; i <= MANY; i++) {
+        assert_false(receivers[i].differs);
+        sluice_conn_close(receivers[i].conn);
+        close(peers[i]);
+    }
+    loop_rig_close(&rig);
+}
+
+/* Others wait for the ring to be stocked, turn after turn; the pool has plenty. */
+static void it_does_not_wait_for_the_ring(void **state) {
+    enum { BLOCK = 4096, BLOCKS = 4096, CROWD = 40, EACH = 15 * BLOCK, ITS_OWN = 5 * BLOCK };
+    static receiver crowd[CROWD];
+    static int peers[CROWD];
+    loop_rig rig;
+    receiver r = {.seed = SEED};
+    (void)state;
+    loop_rig_open_small(&rig, BLOCK, BLOCKS, 4, GUARD);
+    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    set_interval(&r, SLOT);
+    pattern_write(peer, r.seed, 0, ITS_OWN);
+    await(&rig, &r, ITS_OWN);
+    for (unsigned i = 0; i < CROWD; i++) {
+        crowd[i] = (receiver){.seed = i};
+        peers[i] = receiver_open(&crowd[i], &rig, sockets_tcp_pair);
+        pattern_write(peers[i], i, 0, EACH);
+    }
+    pattern_write(peer, r.seed, ITS_OWN, ITS_OWN);
+    poll(NULL, 0, 2 * SLOT);
+    await(&rig, &r, 2 * ITS_OWN);
+    uint64_t received = 0;
+    for (unsigned i = 0; i < CROWD; i++)
+        received += crowd[i].place;
+    /* Most of what the crowd has is still to come where a ring of 8 blocks serves it. */
+    if (loop_rig_is_uring(&rig))
+        assert_true(received < (uint64_t)CROWD * EACH / 2);
+    assert_false(sluice_conn_was_held_up(r.conn));
+    for (unsigned i = 0; i < CROWD; i++) {
+        await(&rig, &crowd[i], EACH);
+        assert_false(crowd[i].differs);
+        sluice_conn_close(crowd[i].conn);
+        close(peers[i]);
+    }
+    close_all(&rig, &r, peer);
+}
+
 /* A pause holds at an interval as well, whatever follows what. */
 static void a_pause_holds(void **state) {
     loop_rig rig;
@@ -304,6 +385,8 @@ int main(void) {
         cmocka_unit_test(a_fast_peer_is_not_held_up),
         cmocka_unit_test(the_end_and_a_reset_are_noticed),
         cmocka_unit_test(many_share_the_slots),
+        cmocka_unit_test(a_turn_reads_a_part_of_those_that_are_due),
+        cmocka_unit_test(it_does_not_wait_for_the_ring),
         cmocka_unit_test(a_pause_holds),
         cmocka_unit_test(memory_is_filled_meanwhile),
         cmocka_unit_test(it_waits_for_a_block),

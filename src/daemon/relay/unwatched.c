@@ -2,6 +2,8 @@
 
 #include "daemon/relay/stream.h"
 
+enum { SILENT_TICKS = 5 }; /* in a row without a byte: it is silent */
+
 bool unwatched_is_watcher(enum stream_sink_rank rank) {
     switch (rank) {
     case SINK_REPLICA:
@@ -36,9 +38,15 @@ static void set_interval(struct stream *stream, uint32_t ms) {
 void unwatched_tick(struct stream *stream, bool flows) {
     if (!stream->live || is_watched(stream))
         return;
+    struct stream_source *source = &stream->source;
+    source->silent_ticks = flows ? 0 : (uint8_t)(source->silent_ticks + (source->silent_ticks < SILENT_TICKS));
     /* A publisher that has just come may still have to do with its protocol, and one that sends
-     * nothing would be read for nothing. */
-    set_interval(stream, flows ? stream->registry->limits.unwatched_ms : 0);
+     * nothing would be read for nothing. On a full core its reads are late: for some seconds that
+     * looks the same. */
+    if (flows)
+        set_interval(stream, stream->registry->limits.unwatched_ms);
+    else if (source->silent_ticks == SILENT_TICKS)
+        set_interval(stream, 0);
 }
 
 void unwatched_end(struct stream *stream) {

@@ -220,7 +220,7 @@ uint32_t epoll_receive_waiting(epoll *e) {
     return served;
 }
 
-/* Those that are due when it is called. */
+/* As many as are to be read in this turn. */
 uint32_t epoll_receive_due(epoll *e) {
     uint32_t due = interval_look(&e->wheel), count = 0;
     for (sluice_io *io; count < due && (io = interval_take(&e->wheel)); count++) {

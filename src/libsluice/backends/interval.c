@@ -52,7 +52,7 @@ uint32_t interval_look(interval_wheel *wheel) {
             io->slot = INTERVAL_DUE;
         }
     }
-    return wheel->due.count;
+    return wheel->due.count < INTERVAL_TURN ? wheel->due.count : INTERVAL_TURN;
 }
 
 static void prefetch(const sluice_io *io) {

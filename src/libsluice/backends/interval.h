@@ -12,6 +12,7 @@ enum {
     INTERVAL_SLOT_US = 10000,
     INTERVAL_SLOTS = 16,           /* in which one may be due; more than INTERVAL_MOST */
     INTERVAL_MOST = 10,            /* slots, of one interval */
+    INTERVAL_TURN = 32,            /* reads of one turn, at most */
     INTERVAL_MUCH = 32 << 10,      /* bytes of one read: the socket's buffer may be little more */
     INTERVAL_DUE = INTERVAL_SLOTS, /* sluice_io.slot: among those that are due */
 };
@@ -33,7 +34,11 @@ void interval_add_behind(interval_wheel *wheel, sluice_io *io, size_t n, bool fu
 
 void interval_remove(interval_wheel *wheel, sluice_io *io);
 
-/* Those of the slots that have begun become due. How many are due. */
+/*
+ * Those of the slots that have begun become due. How many of them to read in this turn: what comes
+ * to others is not to wait for all of a thousand. On a core that is full each waits for its turn
+ * longer than its interval, and then one read takes more.
+ */
 uint32_t interval_look(interval_wheel *wheel);
 
 /* Takes the next one that is due; NULL: none is. */

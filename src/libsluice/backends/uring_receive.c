@@ -670,7 +670,11 @@ uint32_t uring_receive_read_unread(uring *u) {
     return count;
 }
 
-/* Where there is no block, it waits for one, as all do, and is armed once. */
+/*
+ * Where there is no block, it waits for one, as all do, and is armed once. Others may wait for the
+ * ring to be stocked while the pool has plenty: what is read needs no block of the ring. Waiting
+ * with them, each would get a block at a time of a loop that is behind, and never catch up.
+ */
 static void read_due(uring *u, sluice_io *io) {
     buffer_ring *ring = ring_of(u, io);
     bool pressed = pool_is_pressed(ring->pool);
@@ -678,7 +682,8 @@ static void read_due(uring *u, sluice_io *io) {
     block_burst burst;
     if (aim_is_wanted(io, pressed))
         aim_take(io);
-    burst_find_room(io, ring->waiting.count == 0 ? burst_blocks(io, most, pressed) : 0, &burst);
+    bool is_first = ring->waiting.count == 0 || !pressed;
+    burst_find_room(io, is_first ? burst_blocks(io, most, pressed) : 0, &burst);
     if (burst.bytes == 0) {
         wait_for_block(u, io, false);
         return;
@@ -699,7 +704,7 @@ static void read_due(uring *u, sluice_io *io) {
         target_tell_received(io);
 }
 
-/* Those that are due when it is called. */
+/* As many as are to be read in this turn. */
 uint32_t uring_receive_read_due(uring *u) {
     uint32_t due = interval_look(&u->wheel), count = 0;
     for (sluice_io *io; count < due && (io = interval_take(&u->wheel)); count++)
