@@ -326,8 +326,18 @@ static unsigned action_of(const sluice_rtsp_message *request) {
 }
 
 static bool is_hooked(const struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name) {
-    return session->hooked_actions == action_of(request) && strlen(session->hooked) == name.length &&
-           memcmp(session->hooked, name.text, name.length) == 0;
+    return session->hooked_actions == action_of(request) && text_is(name, session->hooked);
+}
+
+/* Keeps what a hook has granted. 0, -ENOMEM */
+static int keep_hooked(struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name) {
+    char *hooked = strndup(name.text, name.length);
+    if (!hooked)
+        return -ENOMEM;
+    free(session->hooked);
+    session->hooked = hooked;
+    session->hooked_actions = action_of(request);
+    return 0;
 }
 
 static void on_answered(struct session *base, bool granted) {
@@ -337,14 +347,13 @@ static void on_answered(struct session *base, bool granted) {
     session->asked = NULL;
     if (base->closing || session->state == RTSP_ENDING || rtsp_play_read_target(request, &target) < 0)
         return;
-    if (granted) {
-        session_authorize(base);
-        memcpy(session->hooked, target.name.text, target.name.length);
-        session->hooked[target.name.length] = '\0';
-        session->hooked_actions = action_of(request);
-        rtsp_dispatch(session, request);
-    } else {
+    if (!granted) {
         rtsp_respond(session, 403, request->cseq);
+    } else if (keep_hooked(session, request, target.name) < 0) {
+        rtsp_refuse(session, 503, request->cseq, "out of memory");
+    } else {
+        session_authorize(base);
+        rtsp_dispatch(session, request);
     }
     if (base->closing)
         return;
@@ -580,6 +589,8 @@ static void free_session(struct rtsp_session *session) {
     sluice_writer_free(session->writer);
     sluice_rtsp_free(session->framer);
     rtsp_source_clear(&session->source);
+    rtsp_auth_clear(&session->auth);
+    free(session->hooked);
     free(session->asked_url);
     free(session);
 }

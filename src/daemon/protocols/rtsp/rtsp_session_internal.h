@@ -41,7 +41,7 @@ struct rtsp_session {
     const sluice_rtsp_message *moving;
     /* during a hook query: the request, owned by the framer */
     const sluice_rtsp_message *asked;
-    char hooked[STREAM_NAME + 1]; /* what a hook has granted last */
+    char *hooked; /* the stream that a hook has granted last; or NULL */
     unsigned hooked_actions;
 
     /* What was gathered last, in the order in which it is sent. */
