@@ -150,8 +150,8 @@ SLUICE_API size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv, unsigned trac
 SLUICE_API int sluice_rtp_flv_get_stats(const sluice_rtp_flv *flv, unsigned track, sluice_rtp_flv_stats *ret_stats);
 
 /**
- * A track's current configuration, for SDP; NULL if there is no such track. Valid until the
- * session's next call.
+ * A track's current configuration, for SDP; NULL if there is no such track, or no memory.
+ * Valid until the session's next call.
  */
 SLUICE_API const sluice_codec_config *sluice_rtp_flv_config(const sluice_rtp_flv *flv, unsigned track);
 

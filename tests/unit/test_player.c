@@ -82,7 +82,7 @@ static void rig_open(player_rig *rig, bool has_video, uint32_t catch_up_ms) {
     log_set_level(LOG_ERROR);
     assert_int_equal(sluice_pool_new(&options, &rig->pool), 0);
     assert_int_equal(packet_pool_new(UINT64_MAX, &rig->packets), 0);
-    strcpy(rig->stream.name, "live/a");
+    rig->stream.name = "live/a";
     rig->player = (struct player){
         .form.format = &wire_flv, .stream = &rig->stream, .limit = 16 << 20, .catch_up_ms = catch_up_ms};
     if (!has_video)

@@ -113,7 +113,7 @@ static void take_stream(struct stream *stream, void *user) {
         .gop_bytes = stream->gop.bytes,
         .record = record_overrides_find(&context->worker->recorders.overrides, stream->name),
     };
-    memcpy(to->name, stream->name, sizeof to->name);
+    strcpy(to->name, stream->name);
     const struct recorder *recorder = recorder_of(stream);
     if (recorder)
         take_recording(recorder, to);
@@ -121,7 +121,7 @@ static void take_stream(struct stream *stream, void *user) {
         return;
     to->publisher_id = stream->publisher_id;
     if (stream->stand_in)
-        memcpy(to->backup, stream->stand_in->source->name, sizeof to->backup);
+        strcpy(to->backup, stream->stand_in->source->name);
     to->protocol = stream->source.protocol;
     to->silent_ms = now - stream->received_at;
     to->interval_ms = stream->source.interval_ms;
@@ -168,7 +168,7 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
         .stalled_ms = slow_player_stalled_ms(player, now),
         .slow = slow_player_is(player, now),
     };
-    memcpy(to->stream, player->stream->name, sizeof to->stream);
+    strcpy(to->stream, player->stream->name);
     memcpy(to->address, session->peer, sizeof to->address);
     memcpy(to->dropped, player->dropped, sizeof to->dropped);
 }
@@ -243,7 +243,7 @@ static void take_forward(const struct forward *forward, void *user) {
     };
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
         to->frames_dropped += totals.dropped[cause];
-    memcpy(to->stream, forward->stream->name, sizeof to->stream);
+    strcpy(to->stream, forward->stream->name);
     memcpy(to->place, forward->target.place, sizeof to->place);
     memcpy(to->reason, forward->reason, sizeof to->reason);
 }

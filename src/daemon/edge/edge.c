@@ -434,7 +434,7 @@ static struct edge_stream *get(struct edges *edges, struct stream *stream) {
     edge->stream = stream_ref(stream);
     edge->state = EDGE_IDLE;
     edge->job = (struct cluster_job){.loop = edges->worker->loop, .done = come_back, .user = edge};
-    memcpy(edge->job.stream, stream->name, sizeof edge->job.stream);
+    strcpy(edge->job.stream, stream->name);
     stream->cluster.edge = edge;
     LIST_INSERT_HEAD(&edges->list, edge, link);
     return edge;

@@ -123,10 +123,12 @@ static bool count_stream(struct registry *registry) {
 }
 
 static struct stream *add_stream(struct registry *registry, struct stream **bucket, const char *name, size_t length) {
-    struct stream *made = calloc(1, sizeof *made);
+    struct stream *made = calloc(1, sizeof *made + length + 1);
     if (!made)
         return NULL;
-    memcpy(made->name, name, length);
+    char *text = (char *)(made + 1);
+    memcpy(text, name, length);
+    made->name = text;
     made->registry = registry;
     made->bucket = bucket;
     player_list_init(made);

@@ -116,7 +116,7 @@ void stream_get_state(const struct stream *stream, struct stream_state *ret_stat
                                        .metadata = stream->metadata,
                                        .video = stream->video,
                                        .audio = stream->audio};
-    memcpy(ret_state->name, stream->name, sizeof ret_state->name);
+    strcpy(ret_state->name, stream->name);
 }
 
 static void forget_media(struct stream *stream) {

@@ -180,7 +180,7 @@ struct stream {
 
     uint64_t id;
     struct stream **bucket, *next; /* in which the registry has it */
-    char name[STREAM_NAME + 1];
+    const char *name;              /* lies behind the stream: most are short */
     uint32_t references;
 
     bool live; /* has a publisher */

@@ -46,7 +46,7 @@ static struct publish_claim *make(struct worker *worker, struct stream *stream) 
     claim->job.loop = worker->loop;
     claim->job.done = come_back;
     claim->job.user = claim;
-    memcpy(claim->job.stream, stream->name, sizeof claim->job.stream);
+    strcpy(claim->job.stream, stream->name);
     return claim;
 }
 

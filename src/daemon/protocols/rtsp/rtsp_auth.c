@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -122,23 +123,29 @@ static unsigned identify(struct rtsp_auth *auth, const struct users *users, cons
     auth->failures += status == 400 || (status == 401 && sluice_rtsp_find(request, "Authorization"));
     if (status)
         return status;
+    auth->user = strdup(user->name);
+    if (!auth->user)
+        return 503;
     auth->is_known = true;
     auth->rights = user->rights;
-    strcpy(auth->user, user->name);
     return 0;
 }
 
 static bool is_granted(const struct rtsp_auth *auth, const struct authorize *access) {
-    return auth->actions & access->action && strlen(auth->stream) == access->stream.length &&
-           memcmp(auth->stream, access->stream.text, access->stream.length) == 0;
+    return auth->actions & access->action && text_is(access->stream, auth->stream);
 }
 
-static void grant(struct rtsp_auth *auth, const struct authorize *access) {
+/* 0, or 503: what it shows now it may not show again. */
+static unsigned grant(struct rtsp_auth *auth, const struct authorize *access) {
     if (access->stream.length == 0 || access->stream.length > STREAM_NAME)
-        return;
-    memcpy(auth->stream, access->stream.text, access->stream.length);
-    auth->stream[access->stream.length] = '\0';
+        return 0;
+    char *stream = strndup(access->stream.text, access->stream.length);
+    if (!stream)
+        return 503;
+    free(auth->stream);
+    auth->stream = stream;
     auth->actions = access->action;
+    return 0;
 }
 
 static bool has_token(struct rtsp_auth *auth, const struct authorize *access, const struct rule *rule,
@@ -185,9 +192,13 @@ unsigned rtsp_authorize(struct rtsp_auth *auth, const struct authorize *access, 
         auth->has_shown |= !status;
         break;
     }
-    if (!status)
-        grant(auth, access);
-    return status;
+    return status ? status : grant(auth, access);
+}
+
+void rtsp_auth_clear(struct rtsp_auth *auth) {
+    free(auth->user);
+    free(auth->stream);
+    auth->user = auth->stream = NULL;
 }
 
 int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply) {

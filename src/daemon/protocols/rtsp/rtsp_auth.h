@@ -22,11 +22,11 @@ struct rtsp_auth {
     char nonce[RTSP_NONCE + 1]; /* empty before the first challenge */
     bool is_known;              /* the client is authenticated */
     unsigned rights;            /* of its user, as they were then */
-    char user[RTSP_USER + 1];   /* its user's name */
+    char *user;                 /* its user's name, or NULL */
     uint32_t failures;          /* wrong credentials so far */
 
     /* With rules: what it may do already. */
-    char stream[STREAM_NAME + 1];
+    char *stream; /* NULL: nothing */
     unsigned actions;
     bool wants_user, wants_token; /* what the challenge asks for */
     bool has_shown;               /* what was asked for, at least once */
@@ -35,10 +35,13 @@ struct rtsp_auth {
 /*
  * Whether the request may be handled: 0; or 401 (no credentials, or wrong ones: a challenge goes
  * with the answer), 403 (no right to do it, whatever is shown), 400 (malformed credentials, or ones
- * for another URL). Without rules, only users and their rights count; with them, a stream that was
- * granted stays so for the connection.
+ * for another URL), 503 (no memory). Without rules, only users and their rights count; with them, a
+ * stream that was granted stays so for the connection.
  */
 unsigned rtsp_authorize(struct rtsp_auth *auth, const struct authorize *access, const sluice_rtsp_message *request);
+
+/* Frees what it keeps of the client. */
+void rtsp_auth_clear(struct rtsp_auth *auth);
 
 /* Adds the challenges to the answer. 0, -EIO (no random bytes) */
 int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply);

@@ -72,8 +72,7 @@ bool rtsp_spread(struct rtsp_session *session, const sluice_rtsp_message *reques
 
 void rtsp_try_migrate(struct rtsp_session *session) {
     const sluice_rtsp_message *request = session->moving;
-    if (session->base.closing || session->base.move || sluice_writer_queued(session->writer) > 0 ||
-        session_is_sending(&session->base))
+    if (session->base.closing || session->base.move || rtsp_queued(session) > 0 || session_is_sending(&session->base))
         return;
     struct worker *to = session->base.reservation ? spread_worker(&session->base) : owner_of(session, request);
     if (session_migrate(&session->base, to) == 0)
@@ -91,9 +90,7 @@ void rtsp_migrated(struct session *base) {
     /* The old one is tied to nothing any more. */
     sluice_writer_free(session->writer);
     session->writer = NULL;
-    if (sluice_writer_new(base->conn, RTSP_WRITER, &session->writer) < 0) {
-        rtsp_close(session);
-    } else if (base->worker->draining) {
+    if (base->worker->draining) {
         rtsp_respond(session, 503, request->cseq);
         rtsp_end(session);
     } else {

@@ -46,7 +46,7 @@ static void announced(struct rtsp_session *session, int64_t cseq) {
 static void refuse(struct rtsp_session *session, unsigned status, int64_t cseq) {
     char reason[RTSP_SOURCE_REASON];
     snprintf(reason, sizeof reason, "%s", sluice_rtsp_reason(status));
-    if (status == 415 && *session->source.ignored)
+    if (status == 415 && session->source.ignored)
         rtsp_source_explain(&session->source, reason);
     rtsp_source_clear(&session->source);
     rtsp_refuse(session, status, cseq, reason);

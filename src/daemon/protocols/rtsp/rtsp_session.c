@@ -54,8 +54,19 @@ void rtsp_end(struct rtsp_session *session) {
     session_set_need(&session->base, 0);
     sluice_conn_resume(session->base.conn);
     sluice_chain_skip(session_chain(&session->base), SIZE_MAX);
-    if (sluice_writer_queued(session->writer) == 0 && (!session->player || session->player->count == 0))
+    if (rtsp_queued(session) == 0 && (!session->player || session->player->count == 0))
         finish(session);
+}
+
+int rtsp_writer(struct rtsp_session *session, sluice_writer **ret_writer) {
+    int error = session->writer ? 0 : sluice_writer_new(session->base.conn, RTSP_WRITER, &session->writer);
+    if (!error)
+        *ret_writer = session->writer;
+    return error;
+}
+
+size_t rtsp_queued(const struct rtsp_session *session) {
+    return session->writer ? sluice_writer_queued(session->writer) : 0;
 }
 
 static void begin_reply(struct rtsp_reply *reply, const struct rtsp_session *session, unsigned status,
@@ -73,12 +84,13 @@ void rtsp_reply_begin(struct rtsp_reply *reply, const struct rtsp_session *sessi
 void rtsp_reply_send(struct rtsp_session *session, struct rtsp_reply *reply, const char *type, const char *body,
                      size_t size) {
     int length = sluice_rtsp_write_end(&reply->head, type, size);
-    int error = length < 0 ? length : 0;
+    sluice_writer *writer = NULL;
+    int error = length < 0 ? length : rtsp_writer(session, &writer);
     if (!error)
-        error = writer_text(session->writer, reply->buffer, (size_t)length);
+        error = writer_text(writer, reply->buffer, (size_t)length);
     if (!error && type)
-        error = writer_text(session->writer, body, size);
-    /* A client that sends requests and does not read the answers. */
+        error = writer_text(writer, body, size);
+    /* No memory, or a client that sends requests and does not read the answers. */
     if (error)
         rtsp_close(session);
 }
@@ -106,12 +118,13 @@ void rtsp_refuse(struct rtsp_session *session, unsigned status, int64_t cseq, co
 void rtsp_send_rtcp(struct rtsp_session *session, const struct rtsp_channel *channel, const uint8_t *bytes,
                     size_t size) {
     uint8_t header[SLUICE_RTSP_INTERLEAVED_SIZE];
-    if (!channel->has_rtcp || size == 0 || sluice_writer_room(session->writer) < sizeof header + size)
+    sluice_writer *writer = NULL;
+    if (!channel->has_rtcp || size == 0 || rtsp_writer(session, &writer) < 0 ||
+        sluice_writer_room(writer) < sizeof header + size)
         return;
     sluice_rtsp_write_interleaved(header, channel->rtcp, (uint16_t)size);
     /* The header without its packet would be the end of all that follows. */
-    if (sluice_writer_copy(session->writer, header, sizeof header) < 0 ||
-        sluice_writer_copy(session->writer, bytes, size) < 0)
+    if (sluice_writer_copy(writer, header, sizeof header) < 0 || sluice_writer_copy(writer, bytes, size) < 0)
         rtsp_close(session);
 }
 
@@ -313,8 +326,18 @@ static unsigned action_of(const sluice_rtsp_message *request) {
 }
 
 static bool is_hooked(const struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name) {
-    return session->hooked_actions == action_of(request) && strlen(session->hooked) == name.length &&
-           memcmp(session->hooked, name.text, name.length) == 0;
+    return session->hooked_actions == action_of(request) && text_is(name, session->hooked);
+}
+
+/* Keeps what a hook has granted. 0, -ENOMEM */
+static int keep_hooked(struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name) {
+    char *hooked = strndup(name.text, name.length);
+    if (!hooked)
+        return -ENOMEM;
+    free(session->hooked);
+    session->hooked = hooked;
+    session->hooked_actions = action_of(request);
+    return 0;
 }
 
 static void on_answered(struct session *base, bool granted) {
@@ -324,14 +347,13 @@ static void on_answered(struct session *base, bool granted) {
     session->asked = NULL;
     if (base->closing || session->state == RTSP_ENDING || rtsp_play_read_target(request, &target) < 0)
         return;
-    if (granted) {
-        session_authorize(base);
-        memcpy(session->hooked, target.name.text, target.name.length);
-        session->hooked[target.name.length] = '\0';
-        session->hooked_actions = action_of(request);
-        rtsp_dispatch(session, request);
-    } else {
+    if (!granted) {
         rtsp_respond(session, 403, request->cseq);
+    } else if (keep_hooked(session, request, target.name) < 0) {
+        rtsp_refuse(session, 503, request->cseq, "out of memory");
+    } else {
+        session_authorize(base);
+        rtsp_dispatch(session, request);
     }
     if (base->closing)
         return;
@@ -505,7 +527,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     session->peer_ended = true;
     rtsp_publish_leave(session, error);
     rtsp_play_leave(session, error ? "connection lost" : "closed by player");
-    bool is_sent = sluice_writer_queued(session->writer) == 0 && !session_is_flushing(&session->base);
+    bool is_sent = rtsp_queued(session) == 0 && !session_is_flushing(&session->base);
     if (error || session->state != RTSP_ENDING || is_sent)
         rtsp_close(session);
 }
@@ -523,12 +545,12 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     (void)conn;
     size_t rest = session->player ? player_gather_rest(session->player, iov, max) : 0;
     session->gathered_rest = bytes_of(iov, rest);
-    size_t text = rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
+    size_t text = session->writer && rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
     session->gathered_text = bytes_of(iov + rest, text);
     size_t count = rest + text;
     struct player *player = session->player;
     bool due = player && (count > 0 || player->due > 0);
-    if (due && sluice_writer_queued(session->writer) == session->gathered_text)
+    if (due && rtsp_queued(session) == session->gathered_text)
         count += player_gather_more(player, iov + count, max - count);
     return count;
 }
@@ -539,7 +561,13 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
     size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
     /* Also of nothing: the kernel is done with what it gave. */
-    sluice_writer_sent(session->writer, text);
+    if (session->writer)
+        sluice_writer_sent(session->writer, text);
+    /* It keeps memory for the next answer, which may never come. */
+    if (rtsp_queued(session) == 0) {
+        sluice_writer_free(session->writer);
+        session->writer = NULL;
+    }
     /* To the player, what came before the text and behind it is one. */
     if (session->player) {
         if (bytes > 0)
@@ -551,8 +579,7 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         if (!session->joined || session->player->state == PLAYER_PAUSED)
             player_drop(session->player, DROP_PAUSED);
     }
-    if (session->state == RTSP_ENDING && sluice_writer_queued(session->writer) == 0 &&
-        (!session->player || session->player->count == 0))
+    if (session->state == RTSP_ENDING && rtsp_queued(session) == 0 && (!session->player || session->player->count == 0))
         finish(session);
     if (session->moving)
         rtsp_try_migrate(session);
@@ -562,6 +589,8 @@ static void free_session(struct rtsp_session *session) {
     sluice_writer_free(session->writer);
     sluice_rtsp_free(session->framer);
     rtsp_source_clear(&session->source);
+    rtsp_auth_clear(&session->auth);
+    free(session->hooked);
     free(session->asked_url);
     free(session);
 }
@@ -703,7 +732,7 @@ static void drain(struct session *base) {
 /* The framer is not needed any more, and may hold a request. */
 static void evict(struct session *base) {
     struct rtsp_session *session = of(base);
-    if (session->moving || !session->writer) {
+    if (session->moving || !session->base.conn) {
         rtsp_close(session);
         return;
     }
@@ -730,19 +759,10 @@ static int prepare(struct session *base, const struct handover *handover) {
     return sluice_rtsp_new(&limits, &of(base)->framer);
 }
 
-static void begin(struct session *base) {
-    int error = sluice_writer_new(base->conn, RTSP_WRITER, &of(base)->writer);
-    if (!error)
-        return;
-    session_log_failed(base, error);
-    rtsp_close(of(base));
-}
-
 static const struct session_type rtsp_session_type = {.protocol = "rtsp",
                                                       .events = &events,
                                                       .size = sizeof(struct rtsp_session),
                                                       .prepare = prepare,
-                                                      .begin = begin,
                                                       .tick = tick,
                                                       .drain = drain,
                                                       .kick = kick,

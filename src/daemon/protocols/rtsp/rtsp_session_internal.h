@@ -24,7 +24,7 @@ struct rtsp_session {
     struct session base;
     enum rtsp_state state;
     sluice_rtsp *framer;
-    sluice_writer *writer; /* replies and RTCP, between interleaved frames */
+    sluice_writer *writer; /* replies and RTCP, between frames; NULL while none is queued */
     struct rtsp_auth auth;
     char id[RTSP_SESSION_ID + 1]; /* given with the first SETUP */
     struct rtsp_channel channels[SLUICE_SDP_MAX_MEDIA];
@@ -41,7 +41,7 @@ struct rtsp_session {
     const sluice_rtsp_message *moving;
     /* during a hook query: the request, owned by the framer */
     const sluice_rtsp_message *asked;
-    char hooked[STREAM_NAME + 1]; /* what a hook has granted last */
+    char *hooked; /* the stream that a hook has granted last; or NULL */
     unsigned hooked_actions;
 
     /* What was gathered last, in the order in which it is sent. */
@@ -57,6 +57,12 @@ struct rtsp_session {
     int64_t asked_cseq; /* of the DESCRIBE, or ANNOUNCE, that is owed an answer */
     char *asked_url;    /* and its URL */
 };
+
+/* What replies and RTCP are queued in, made where there is none: 0, -EPIPE, -ENOMEM. */
+int rtsp_writer(struct rtsp_session *session, sluice_writer **ret_writer);
+
+/* Bytes queued there. */
+size_t rtsp_queued(const struct rtsp_session *session);
 
 /* A reply with some headers: begun, then headers are written to the writer, then sent. */
 struct rtsp_reply {

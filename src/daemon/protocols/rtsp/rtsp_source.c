@@ -83,11 +83,16 @@ static uint32_t frame_limit(const struct worker *worker, sluice_http_text name) 
 
 int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker,
                          sluice_http_text name) {
+    char ignored[RTP_INPUT_NAMES] = "";
     sluice_sdp *sdp = malloc(sizeof *sdp);
     int error = sdp ? read_text(source, body, sdp) : -ENOMEM;
     if (!error)
         error = rtp_input_new(worker_small_pool(worker), sdp, frame_limit(worker, name), &input_events, source,
-                              &source->input, source->ignored);
+                              &source->input, ignored);
+    if (*ignored && (!error || error == -EOPNOTSUPP)) {
+        source->ignored = strdup(ignored);
+        error = source->ignored ? error : -ENOMEM;
+    }
     if (!error)
         error = keep_controls(source, sdp);
     free(sdp);
@@ -95,8 +100,8 @@ int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, s
 }
 
 void rtsp_source_explain(const struct rtsp_source *source, char ret_reason[RTSP_SOURCE_REASON]) {
-    snprintf(ret_reason, RTSP_SOURCE_REASON, "%s %s not supported", source->ignored,
-             strchr(source->ignored, ',') ? "are" : "is");
+    const char *ignored = source->ignored ? source->ignored : "media";
+    snprintf(ret_reason, RTSP_SOURCE_REASON, "%s %s not supported", ignored, strchr(ignored, ',') ? "are" : "is");
 }
 
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
@@ -106,11 +111,12 @@ int rtsp_source_publish(struct rtsp_source *source, struct session *session, slu
     struct stream *stream;
     struct publisher *publisher;
     memcpy(from.peer, session->peer, sizeof from.peer);
-    memcpy(from.ignored, source->ignored, sizeof from.ignored);
+    if (source->ignored)
+        snprintf(from.ignored, sizeof from.ignored, "%s", source->ignored);
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
-    if (*source->ignored)
+    if (source->ignored)
         LOG(LOG_INFO, "tracks ignored", {"stream", stream->name}, {"proto", "rtsp"}, {"peer", session->peer},
             {"tracks", source->ignored});
     error = publisher_new(stream, &from, claimed, &publisher);
@@ -185,5 +191,6 @@ void rtsp_source_clear(struct rtsp_source *source) {
     rtp_input_free(source->input);
     free(source->sdp_text);
     free(source->controls);
+    free(source->ignored);
     *source = (struct rtsp_source){0};
 }

@@ -35,7 +35,7 @@ struct rtsp_source {
     int error;
     /* media that have sent RTP, and of these, media ended by a BYE; a bit each */
     uint32_t heard, ended;
-    char ignored[RTP_INPUT_NAMES]; /* media that are not taken, by name; empty: there are none */
+    char *ignored; /* media that are not taken, by name; NULL: there are none */
 };
 
 /*

@@ -25,8 +25,9 @@ static const uint64_t nanoseconds_in_second = 1000000000;
 
 struct track {
     sluice_flv_type type;
-    sluice_codec_config config;
-    int payload_type; /* or SLUICE_RTP_FLV_ANY */
+    struct rtp_flv_config *config;
+    sluice_codec_config *shown; /* what sluice_rtp_flv_config() has returned; or NULL */
+    int payload_type;           /* or SLUICE_RTP_FLV_ANY */
     sluice_rtp_unpacker *unpacker;
     sluice_rtp_unit *unit; /* the unpacker's, to be delivered; NULL for none */
     uint64_t now;          /* when its last packet came, nanoseconds */
@@ -39,9 +40,10 @@ struct track {
     uint64_t generation;
     uint64_t report_ntp, report_arrival;
 
-    bool header_due; /* the sequence header is to be delivered before the next frame */
-    bool stalled;    /* there was no memory for it: not again before the next packet */
-    bool started;    /* a frame has been delivered */
+    bool is_complete; /* the configuration */
+    bool header_due;  /* the sequence header is to be delivered before the next frame */
+    bool stalled;     /* there was no memory for it: not again before the next packet */
+    bool started;     /* a frame has been delivered */
     struct rtp_track_time time;
     struct rtp_decode_order order;
     int64_t decoded; /* milliseconds, of the last tag */
@@ -72,8 +74,11 @@ int sluice_rtp_flv_new(sluice_pool *pool, sluice_rtp_flv **ret_flv) {
 void sluice_rtp_flv_free(sluice_rtp_flv *flv) {
     if (!flv)
         return;
-    for (unsigned i = 0; i < flv->track_count; i++)
+    for (unsigned i = 0; i < flv->track_count; i++) {
         sluice_rtp_unpacker_free(flv->tracks[i].unpacker);
+        free(flv->tracks[i].config);
+        free(flv->tracks[i].shown);
+    }
     sluice_slice_release(&flv->tag.payload);
     sluice_chain_free(flv->builder.media);
     sluice_chain_free(flv->builder.headers);
@@ -107,14 +112,20 @@ int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
     struct track *track = &flv->tracks[flv->track_count];
     *track = (struct track){
         .type = type,
-        .config = *config,
         .payload_type = payload_type,
         .time.rate = config->clock_rate,
     };
-    track->header_due = has_header(config) && sluice_codec_is_complete(config);
-    int error = sluice_rtp_unpacker_new((sluice_rtp_format)sluice_codec_rtp_format(config->codec), options,
+    track->is_complete = sluice_codec_is_complete(config);
+    track->header_due = has_header(config) && track->is_complete;
+    int error = rtp_flv_keep_config(&track->config, config);
+    if (!error)
+        error = sluice_rtp_unpacker_new((sluice_rtp_format)sluice_codec_rtp_format(config->codec), options,
                                         &track->unpacker);
-    return error ? error : (int)flv->track_count++;
+    if (!error)
+        return (int)flv->track_count++;
+    free(track->config);
+    track->config = NULL;
+    return error;
 }
 
 uint8_t sluice_rtp_flv_flags(const sluice_rtp_flv *flv) {
@@ -233,16 +244,22 @@ int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned number, const sluice_
     return result;
 }
 
-/* Takes the parameter sets of a picture: 1 (the configuration has changed), 0. Broken ones are left
- * out. */
-static bool take_sets(struct track *track, const sluice_rtp_unit *unit) {
-    bool changed = false;
+/*
+ * Takes the parameter sets of a picture: 1 (the configuration has changed), 0, or -ENOMEM (it has
+ * not). Broken ones are left out.
+ */
+static int take_sets(struct track *track, const sluice_rtp_unit *unit) {
+    sluice_codec_config config;
+    bool known = false, changed = false;
     for (size_t i = 0; i < unit->nal_count; i++) {
         const sluice_rtp_nal *nal = &unit->nals[i];
         uint8_t bytes[SLUICE_CODEC_MAX_BYTES];
         size_t n = 0;
-        if (!codec_is_set(track->config.codec, nal->type) || nal->length > sizeof bytes)
+        if (!codec_is_set(track->config->codec, nal->type) || nal->length > sizeof bytes)
             continue;
+        if (!known)
+            rtp_flv_read_config(track->config, &config);
+        known = true;
         for (; n < nal->header_size; n++)
             bytes[n] = nal->header[n];
         for (size_t p = nal->first; p < nal->first + (size_t)nal->count; p++) {
@@ -250,18 +267,28 @@ static bool take_sets(struct track *track, const sluice_rtp_unit *unit) {
             while (cursor_u8(&cursor, &bytes[n]))
                 n++;
         }
-        changed |= sluice_codec_add_set(&track->config, bytes, n) == 1;
+        changed |= sluice_codec_add_set(&config, bytes, n) == 1;
     }
-    return changed;
+    int error = changed ? rtp_flv_keep_config(&track->config, &config) : 0;
+    if (error || !changed)
+        return error;
+    track->is_complete = sluice_codec_is_complete(&config);
+    return 1;
 }
 
 /* Whether there is more in the unit than parameter sets and a delimiter. */
 static bool has_picture(const struct track *track, const sluice_rtp_unit *unit) {
     for (size_t i = 0; i < unit->nal_count; i++)
-        if (!codec_is_set(track->config.codec, unit->nals[i].type) &&
-            !codec_is_delimiter(track->config.codec, unit->nals[i].type))
+        if (!codec_is_set(track->config->codec, unit->nals[i].type) &&
+            !codec_is_delimiter(track->config->codec, unit->nals[i].type))
             return true;
     return false;
+}
+
+static void configure_order(struct track *track) {
+    sluice_codec_config config;
+    rtp_flv_read_config(track->config, &config);
+    rtp_decode_configure(&track->order, &config);
 }
 
 /* The next unit of the track that is to be delivered: 1, 0 (none), -ENOMEM or -EMSGSIZE (one has
@@ -281,13 +308,17 @@ static int next_unit(struct track *track) {
         if (result < 0)
             continue;
         if (track->type == SLUICE_FLV_VIDEO) {
-            bool changed = take_sets(track, unit);
-            track->header_due |= changed && sluice_codec_is_complete(&track->config);
+            int changed = take_sets(track, unit);
+            if (changed < 0) {
+                track->stats.dropped++;
+                return changed;
+            }
+            track->header_due |= changed && track->is_complete;
             if (changed)
-                rtp_decode_configure(&track->order, &track->config);
+                configure_order(track);
             if (!has_picture(track, unit))
                 continue;
-            if (!track->started && (!unit->key || !sluice_codec_is_complete(&track->config))) {
+            if (!track->started && (!unit->key || !track->is_complete)) {
                 track->stats.dropped++;
                 continue;
             }
@@ -310,7 +341,7 @@ static int64_t decode_time(sluice_rtp_flv *flv, struct track *track, int32_t *re
     if (track->type == SLUICE_FLV_VIDEO) {
         if (!track->started || jumped) {
             track->order.count = 0;
-            rtp_decode_configure(&track->order, &track->config);
+            configure_order(track);
         }
         decoded = rtp_decode_time(&track->order, shown);
     }
@@ -341,8 +372,10 @@ static void finish(sluice_rtp_flv *flv, const struct track *track, int64_t milli
 
 static int build_header(sluice_rtp_flv *flv, const struct track *track) {
     uint8_t bytes[RTP_FLV_HEADER + SLUICE_CODEC_MAX_RECORD];
-    size_t size = rtp_flv_sequence_header(&track->config, bytes);
-    int record = sluice_codec_write_record(&track->config, bytes + size, sizeof bytes - size);
+    sluice_codec_config config;
+    size_t size = rtp_flv_sequence_header(track->config, bytes);
+    rtp_flv_read_config(track->config, &config);
+    int record = sluice_codec_write_record(&config, bytes + size, sizeof bytes - size);
     return record < 0 ? record : rtp_flv_add_bytes(&flv->builder, bytes, size + (size_t)record);
 }
 
@@ -351,12 +384,12 @@ static int build_frame(sluice_rtp_flv *flv, const struct track *track, int32_t c
     const sluice_rtp_unit *unit = track->unit;
     if (unit->length + 4 * unit->nal_count > SLUICE_FLV_MAX_PAYLOAD - RTP_FLV_HEADER)
         return -EMSGSIZE;
-    size_t size = rtp_flv_frame_header(&track->config, unit->key, composition, bytes);
+    size_t size = rtp_flv_frame_header(track->config, unit->key, composition, bytes);
     int error = rtp_flv_add_bytes(&flv->builder, bytes, size);
     if (error)
         return error;
     if (track->type == SLUICE_FLV_VIDEO)
-        return rtp_flv_add_picture(&flv->builder, track->config.codec, unit);
+        return rtp_flv_add_picture(&flv->builder, track->config->codec, unit);
     return rtp_flv_add_pieces(&flv->builder, unit, &unit->nals[0]);
 }
 
@@ -456,5 +489,13 @@ int sluice_rtp_flv_get_stats(const sluice_rtp_flv *flv, unsigned number, sluice_
 }
 
 const sluice_codec_config *sluice_rtp_flv_config(const sluice_rtp_flv *flv, unsigned number) {
-    return number < flv->track_count ? &flv->tracks[number].config : NULL;
+    if (number >= flv->track_count)
+        return NULL;
+    /* Made when it is asked for, which does not change the session otherwise. */
+    struct track *track = (struct track *)&flv->tracks[number];
+    if (!track->shown)
+        track->shown = malloc(sizeof *track->shown);
+    if (track->shown)
+        rtp_flv_read_config(track->config, track->shown);
+    return track->shown;
 }

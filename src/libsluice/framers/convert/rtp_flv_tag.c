@@ -92,7 +92,7 @@ int rtp_flv_add_picture(struct rtp_flv_builder *builder, uint32_t codec, const s
     return 0;
 }
 
-static uint8_t g711_header(const sluice_codec_config *config) {
+static uint8_t g711_header(const struct rtp_flv_config *config) {
     uint8_t format = config->codec == SLUICE_CODEC_PCMA ? AUDIO_PCMA : AUDIO_PCMU;
     return format | AUDIO_16_BIT | (config->channels == 2 ? AUDIO_STEREO : 0);
 }
@@ -103,7 +103,7 @@ static void put_composition(uint8_t *to, int32_t composition) {
     to[2] = (uint8_t)composition;
 }
 
-size_t rtp_flv_frame_header(const sluice_codec_config *config, bool key, int32_t composition, uint8_t *to) {
+size_t rtp_flv_frame_header(const struct rtp_flv_config *config, bool key, int32_t composition, uint8_t *to) {
     uint8_t frame = (uint8_t)((key ? FRAME_KEY : FRAME_INTER) << 4);
     switch (config->codec) {
     case SLUICE_CODEC_H264:
@@ -130,7 +130,7 @@ size_t rtp_flv_frame_header(const sluice_codec_config *config, bool key, int32_t
     }
 }
 
-size_t rtp_flv_sequence_header(const sluice_codec_config *config, uint8_t *to) {
+size_t rtp_flv_sequence_header(const struct rtp_flv_config *config, uint8_t *to) {
     switch (config->codec) {
     case SLUICE_CODEC_H264:
         to[0] = FRAME_KEY << 4 | VIDEO_AVC;

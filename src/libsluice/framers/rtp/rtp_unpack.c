@@ -13,7 +13,7 @@ enum {
     DEFAULT_SIZE_LENGTH = 13,
     DEFAULT_INDEX_LENGTH = 3,
     DEFAULT_DURATION = 1024,
-    FIRST_ROOM = 16,
+    FIRST_ROOM = 4,
 };
 
 static uint32_t or_default(uint32_t value, uint32_t fallback) {
