@@ -444,7 +444,8 @@ SLUICE_API int sluice_tls_flush(sluice_tls *tls);
 /**
  * Prepares the move to another loop. Call it in the callback of sluice_conn_detach(), on the
  * previous loop's thread. Until sluice_tls_attach(), the stage may only be passed to another
- * thread, queried and freed.
+ * thread, queried and freed. If the connection has failed, call it before sluice_conn_detach(),
+ * too: what is queued cannot be sent, and is dropped.
  * @return 0, -EBUSY (sluice_tls_queued() is not 0; nothing has changed)
  */
 SLUICE_API int sluice_tls_detach(sluice_tls *tls);
@@ -452,9 +453,10 @@ SLUICE_API int sluice_tls_detach(sluice_tls *tls);
 /**
  * Continues on a connection that sluice_conn_adopt() has returned, on its loop's thread. Plaintext
  * moves by reference, and framers of the stage's chain continue where they are. on_data is called
- * in the next turn.
- * @return 0, -EINVAL (the stage is not detached), -EPIPE (the connection is closed or has failed),
- *         -ENOBUFS (too many views in use), -ENOMEM; on failure nothing has changed
+ * in the next turn. On a connection that has failed, what it has received is decrypted, and calls
+ * that send return -EPIPE.
+ * @return 0, -EINVAL (the stage is not detached), -EPIPE (the connection is closed), -ENOBUFS
+ *         (too many views in use), -ENOMEM; on failure nothing has changed
  */
 SLUICE_API int sluice_tls_attach(sluice_tls *tls, sluice_conn *conn);
 

@@ -1,16 +1,20 @@
 """What a client reads that goes on sending behind a fatal error of TLS: the alert, or the answer in plaintext, and a regular end.
 
 Within the bounds of a lingering close (server/linger.h, shared/tls_link.h) each of its sends succeeds; behind them it is reset.
+And what is published of a client that resets the connection behind all that it has sent.
 """
 
 import contextlib
+import fcntl
 import socket
 import ssl
 import struct
+import termios
 import unittest
 
 import flv
 import harness
+import rtmp
 import tls
 
 MOST = 256 * 1024
@@ -165,6 +169,98 @@ class CloseTest(unittest.TestCase):
         self.assertEqual(peer.recv(1), ALERT)
         daemon.stop()
         self.assertEqual(daemon.process.returncode, 0)
+
+class ResetTest(unittest.TestCase):
+    """Clients that send all they have and reset the connection: what has arrived is published, as of plain connections."""
+
+    FRAMES = 20  # Less than the smallest buffer of a socket takes of a sender, which the daemon does not read from meanwhile.
+    PROTOCOLS = ("flv", "http", "rtmp")
+
+    def start(self, stack, secure, *options):
+        """Of each stream, there is a player."""
+        listen = [text if secure else text.replace(",tls", "") for text in tls.LISTEN]
+        listen[1] += "=live/flv"
+        made = (tls.Daemon if secure else harness.Daemon)("--wait", "60", "--log-rate", "0", *options, listen=listen)
+        daemon = stack.enter_context(made)
+        self.players = {}
+        for protocol in self.PROTOCOLS:
+            self.players[protocol] = stack.enter_context(harness.Player(daemon, "live/" + protocol))
+            daemon.wait_player("live/" + protocol)
+        return daemon
+
+    def encrypted(self, daemon, plain, data):
+        """With TLS 1.3, the client's last message of the handshake is in front."""
+        return tls.Peer(plain, hold=True, **daemon.client).encrypt(data) if isinstance(daemon, tls.Daemon) else data
+
+    def publish_at_once(self, daemon, protocol, data):
+        """By a client that waits for nothing of the daemon but its part of the handshake."""
+        before = daemon.connections()
+        plain = daemon.connect_plain(protocol) if isinstance(daemon, tls.Daemon) else daemon.connect(protocol)
+        # One that is reset before it is accepted has no address any more.
+        harness.wait_until(lambda: daemon.connections() > before, "the connection")
+        head = b"PUT /live/http.flv HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(data) if protocol == "http" else b""
+        self.send_and_reset(daemon, plain, self.encrypted(daemon, plain, head + data))
+
+    def publish_later(self, daemon, tags):
+        """By RTMP, where a client waits for answers before it sends media."""
+        client = rtmp.Client(daemon)
+        client.begin("publish", "rtmp")
+        data = b"".join(part for tag in tags for part in rtmp.chunked(
+            tag.type, tag.payload, 128, 1, tag.timestamp, 4 if tag.type == rtmp.AUDIO else 6))
+        secure = isinstance(client.peer, tls.Peer)
+        self.send_and_reset(daemon, client.peer.socket if secure else client.peer, client.peer.encrypt(data) if secure else data)
+
+    def send_and_reset(self, daemon, plain, data):
+        """The daemon finds all of it, and the reset behind it, at once."""
+        with daemon.standing_still():
+            plain.sendall(data)
+            # A reset drops what is still to be sent.
+            harness.wait_until(lambda: struct.unpack("i", fcntl.ioctl(plain, termios.TIOCOUTQ, bytes(4)))[0] == 0, "delivery")
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            plain.close()
+
+    def check(self, daemon, protocol, tags):
+        """A request is complete with its length; the others have ended without an end."""
+        ended = daemon.wait_log("publisher ended", stream="live/" + protocol)
+        self.assertEqual(ended.fields["reason"], "end of stream" if protocol == "http" else "connection lost")
+        player = self.players[protocol]
+        player.wait_tags(len(tags))
+        harness.check_same(player.tags, tags, "tags")
+
+    def check_all(self, secure, version=None):
+        """Also where the connection goes to another worker, which has the stream, when it has failed already."""
+        data, tags = flv.stream(self.FRAMES)
+        for workers in "1", "3":
+            with contextlib.ExitStack() as stack:
+                daemon = self.start(stack, secure, "--workers", workers)
+                if secure:
+                    daemon.client = {"of": tls.context(version)}
+                for protocol in self.PROTOCOLS:
+                    with self.subTest(protocol, workers=workers):
+                        if protocol == "rtmp":
+                            self.publish_later(daemon, tags)
+                        else:
+                            self.publish_at_once(daemon, protocol, data)
+                        self.check(daemon, protocol, tags)
+
+    def test_plain(self):
+        self.check_all(False)
+
+    def test_with_the_handshake(self):
+        """The tickets are still to be sent when all has come."""
+        self.check_all(True, ssl.TLSVersion.TLSv1_3)
+
+    def test_behind_the_handshake(self):
+        self.check_all(True, ssl.TLSVersion.TLSv1_2)
+
+    def test_truncated(self):
+        """What is whole of a stream that is cut within a frame is published, and the rest is no frame."""
+        data, tags = flv.stream(self.FRAMES)
+        with contextlib.ExitStack() as stack:
+            daemon = self.start(stack, True)
+            plain = daemon.connect_plain("flv")
+            self.send_and_reset(daemon, plain, self.encrypted(daemon, plain, data[:-20]))
+            self.check(daemon, "flv", tags[:-1])
 
 
 if __name__ == "__main__":

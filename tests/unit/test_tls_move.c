@@ -180,6 +180,52 @@ static void a_detached_stage_can_be_freed(void **state) {
     journey_close(&j);
 }
 
+static void note_end(sluice_conn *conn, int error, void *user) {
+    journey *j = user;
+    (void)conn;
+    j->end.end = error;
+    j->end.ended = true;
+}
+
+/* Its user has seen a connection fail and leaves it to another, with what has arrived before. */
+static void a_failed_connection_is_decrypted_elsewhere(void **state) {
+    static const sluice_conn_events waiting = {.size = sizeof waiting, .on_end = note_end};
+    (void)state;
+    journey j;
+    uint8_t bytes[200];
+    journey_open(&j);
+    j.end.stays = true;
+    assert_int_equal(tls_peer_handshake(&j.peer), 1);
+    tls_end_until_open(&j.end, j.peer.loop);
+    while (sluice_tls_queued(j.end.tls) > 0) /* the tickets */
+        turn(j.peer.loop);
+    assert_int_equal(sluice_conn_set_events(j.end.conn, &waiting, &j), 0);
+    pattern_fill(SEED, 0, bytes, 3);
+    assert_int_equal(sluice_tls_send(j.end.tls, &(struct iovec){"x", 1}, 1, NULL), 0);
+    assert_int_equal(SSL_write(j.peer.ssl, bytes, 3), 3);
+    int n = BIO_read(j.peer.out, bytes, sizeof bytes);
+    sockets_write(j.peer.fd, bytes, (size_t)n);
+    sockets_wait_delivered(j.peer.fd);
+    sockets_reset_on_close(j.peer.fd);
+    close(j.peer.fd);
+    j.peer.fd = dup(STDERR_FILENO);
+    turn_until(j.peer.loop, &j.end.ended);
+    assert_int_equal(j.end.end, -ECONNRESET);
+    assert_true(sluice_tls_queued(j.end.tls) > 0);
+
+    assert_int_equal(sluice_tls_detach(j.end.tls), 0);
+    assert_int_equal(sluice_tls_queued(j.end.tls), 0);
+    move(&j);
+    assert_int_equal(sluice_tls_send(j.end.tls, &(struct iovec){"x", 1}, 1, NULL), -EPIPE);
+    assert_int_equal(sluice_tls_room(j.end.tls), 0);
+    assert_int_equal(sluice_tls_finish(j.end.tls), -EPIPE);
+    assert_int_equal(sluice_tls_flush(j.end.tls), -EPIPE);
+    tls_end_until_received(&j.end, j.peer.loop, 3);
+    move(&j);                                                 /* of a stage without a writer */
+    assert_int_equal(sluice_tls_end(j.end.tls), -ECONNRESET); /* without an alert */
+    journey_close(&j);
+}
+
 static void it_runs_inside_libevent(void **state) {
     (void)state;
     enum { TOTAL = 1 << 20 };
@@ -212,6 +258,7 @@ int main(void) {
         cmocka_unit_test(framers_continue),
         cmocka_unit_test(bytes_that_are_queued_hold_it_back),
         cmocka_unit_test(a_detached_stage_can_be_freed),
+        cmocka_unit_test(a_failed_connection_is_decrypted_elsewhere),
         cmocka_unit_test(it_runs_inside_libevent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,7 +18,7 @@ int tls_fail(sluice_tls *tls, int error, sluice_tls_detail detail, const char *r
     tls->state = SLUICE_TLS_FAILED;
     ERR_clear_error();
     /* The alert, which OpenSSL has encrypted. The connection may be closed next. */
-    if (tls->conn && tls_stage_queue(tls) == 0)
+    if (tls->writer && tls_stage_queue(tls) == 0)
         tls_stage_flush(tls);
     return error;
 }

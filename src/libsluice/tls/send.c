@@ -212,7 +212,7 @@ static int send_record(sluice_tls *tls, source *from) {
 static int check_open(const sluice_tls *tls) {
     if (tls->error)
         return tls->error;
-    if (!tls->conn || tls->finishing)
+    if (!tls->writer || tls->finishing)
         return -EPIPE;
     return tls->state == SLUICE_TLS_HANDSHAKE ? -EAGAIN : 0;
 }

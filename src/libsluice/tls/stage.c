@@ -80,12 +80,15 @@ static void watch(int is_out, int version, int type, const void *bytes, size_t n
     }
 }
 
-/* The connection's part, which a move makes anew. */
-static int connect_stage(sluice_tls *tls, sluice_conn *conn) {
-    sluice_writer *writer;
+/*
+ * The connection's part, which a move makes anew. @receives: a connection that has failed, and is
+ * not closed, is one to decrypt from. It has no writer.
+ */
+static int connect_stage(sluice_tls *tls, sluice_conn *conn, bool receives) {
+    sluice_writer *writer = NULL;
     sluice_timer *timer;
     int error = sluice_writer_new(conn, SIZE_MAX, &writer);
-    if (error)
+    if (error && !(error == -EPIPE && receives && !sluice_conn_is_closing(conn)))
         return error;
     error = sluice_timer_new(sluice_conn_loop(conn), retry, tls, &timer);
     if (error) {
@@ -174,7 +177,7 @@ static int open_stage(sluice_tls *tls, sluice_conn *conn, const char *name) {
     if (!error)
         error = sluice_chain_new(pool, &tls->sealed);
     if (!error)
-        error = connect_stage(tls, conn);
+        error = connect_stage(tls, conn, false);
     if (!error)
         error = make_ssl(tls, name);
     if (!error && tls->context->role == SLUICE_TLS_CLIENT)
@@ -215,7 +218,24 @@ void sluice_tls_free(sluice_tls *tls) {
     free(tls);
 }
 
+/* The connection sends no more, but has not been closed, nor is it leaving. */
+static bool has_failed(const sluice_tls *tls) {
+    return tls->conn && !sluice_conn_is_closing(tls->conn) &&
+           (!tls->writer || sluice_writer_copy(tls->writer, "", 0) == -EPIPE);
+}
+
+/* Besides what the writer has, which goes with the connection: the kernel may have read from it. */
+static void drop_queued(sluice_tls *tls) {
+    sluice_chain_skip(tls->sealed, SIZE_MAX);
+    sluice_slice_release(&tls->unqueued);
+    tls->kernel.update_due = tls->kernel.alert_due = tls->kernel.draining = false;
+}
+
 int sluice_tls_detach(sluice_tls *tls) {
+    if (has_failed(tls)) {
+        drop_queued(tls);
+        return 0;
+    }
     if (sluice_tls_queued(tls) > 0)
         return -EBUSY;
     disconnect_stage(tls);
@@ -225,7 +245,7 @@ int sluice_tls_detach(sluice_tls *tls) {
 int sluice_tls_attach(sluice_tls *tls, sluice_conn *conn) {
     if (tls->conn || !conn)
         return -EINVAL;
-    int error = connect_stage(tls, conn);
+    int error = connect_stage(tls, conn, true);
     if (error)
         return error;
     sluice_pool *pool = sluice_loop_pool(sluice_conn_loop(conn));

@@ -145,10 +145,22 @@ static void on_data(sluice_conn *conn, void *user) {
     }
 }
 
+/*
+ * The client has reset the connection before the last message of the handshake could be sent, which
+ * it may not have waited for. What it has sent is the next session's, as on a plain connection.
+ */
+static void leave_failed(struct tls_session *session) {
+    session->has_ended = true;
+    (void)sluice_tls_detach(session->tls); /* drops that message */
+    leave(session);
+}
+
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct tls_session *session = user;
     (void)conn;
-    if (!error && session->state == TLS_SESSION_OPEN)
+    if (error && session->state == TLS_SESSION_OPEN && !session->base.closing)
+        leave_failed(session);
+    else if (!error && session->state == TLS_SESSION_OPEN)
         session->has_ended = true; /* behind a request, perhaps, which is answered */
     else if (!error && sluice_tls_end(session->tls) == -EPROTO)
         refuse(session);
