@@ -164,8 +164,9 @@ SLUICE_API void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead);
  * milliseconds, and one that has taken as much as a read can (64 KiB, or one block if that is
  * larger) in the next turn. Sending, pausing and closing are as usual, and what
  * sluice_conn_receive_into() receives comes as it comes. What was received before the call is
- * reported as usual. A time of sluice_conn_set_timeout() should be longer than the interval. An
- * adopted connection has no interval.
+ * reported as usual. A turn reads 32 such connections at most: on a loop that has too much to do
+ * they are later, and what comes to others is not. A time of sluice_conn_set_timeout() should be
+ * longer than the interval. An adopted connection has no interval.
  * @param milliseconds 0 to 100, rounded up to tens
  * @return 0, also after sluice_conn_close(); -EINVAL: more than 100
  */
