@@ -375,34 +375,13 @@ void player_push(struct player *player, struct packet *whole, const struct strea
         player_flush(player);
 }
 
-/* Makes the bytes before the first tag. False: there is no memory for them. */
-static bool begin(struct player *player, uint8_t flags) {
-    uint8_t bytes[PLAYER_PREAMBLE];
-    size_t size = player->begin ? player->begin(player, flags, bytes) : 0;
-    player->begun = true;
-    player->preamble = size > 0 ? malloc(size) : NULL;
-    if (size > 0 && !player->preamble) {
-        player->tail_size = 0;
-        return false;
-    }
-    if (size > 0)
-        memcpy(player->preamble, bytes, size);
-    player->preamble_size = size;
-    sluice_conn_want_send(player->conn);
-    return true;
-}
-
-static void free_preamble(struct player *player) {
-    free(player->preamble);
-    player->preamble = NULL;
-}
-
 void player_start(struct player *player, uint64_t now, uint8_t flags, const struct gop *gop,
                   const struct stream_headers *headers, bool has_video) {
     has_video = wants_video(player, has_video);
-    if (!player->begun && !begin(player, flags)) {
-        player_end(player);
-        return;
+    if (!player->begun) {
+        player->preamble_size = player->begin ? player->begin(player, flags, player->preamble) : 0;
+        player->begun = true;
+        sluice_conn_want_send(player->conn);
     }
     player->state = PLAYER_PLAYING;
     player->started_at = now;
@@ -514,8 +493,6 @@ void player_sent(struct player *player, size_t bytes) {
         preamble = bytes;
     player->preamble_sent += preamble;
     bytes -= preamble;
-    if (player->preamble && player->preamble_sent == player->preamble_size)
-        free_preamble(player);
     while (bytes > 0 && player->count > 0) {
         size_t left = player->form.format->size(at(player, 0)) - player->sent_of_first;
         if (bytes < left) {
@@ -532,7 +509,6 @@ void player_clear(struct player *player) {
     while (player->count > 0)
         packet_unref(at(player, --player->count));
     free_queue(player);
-    free_preamble(player);
     player->due = player->gathered = player->since_sync = 0;
     player->queued_bytes = 0;
 }

@@ -106,7 +106,7 @@ struct player {
     /* loop time at which it went on behind what it has lost by being slow; 0: never */
     uint64_t lost_at;
 
-    uint8_t *preamble; /* what begin() has written; freed when it has been sent */
+    uint8_t preamble[PLAYER_PREAMBLE];
     size_t preamble_size, preamble_sent;
     /* behind the last packet, once there was a preamble; its user's, set by begin() */
     const void *tail;
