@@ -232,13 +232,14 @@ static void drop_queued(sluice_tls *tls) {
 }
 
 int sluice_tls_detach(sluice_tls *tls) {
-    if (has_failed(tls)) {
-        drop_queued(tls);
+    if (sluice_tls_queued(tls) == 0) {
+        /* The connection may be gone. */
+        disconnect_stage(tls);
         return 0;
     }
-    if (sluice_tls_queued(tls) > 0)
+    if (!has_failed(tls))
         return -EBUSY;
-    disconnect_stage(tls);
+    drop_queued(tls);
     return 0;
 }
 
