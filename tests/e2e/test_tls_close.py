@@ -186,6 +186,7 @@ class ResetTest(unittest.TestCase):
         for protocol in self.PROTOCOLS:
             self.players[protocol] = stack.enter_context(harness.Player(daemon, "live/" + protocol))
             daemon.wait_player("live/" + protocol)
+        self.players_alone = daemon.connections()
         return daemon
 
     def encrypted(self, daemon, plain, data):
@@ -194,10 +195,11 @@ class ResetTest(unittest.TestCase):
 
     def publish_at_once(self, daemon, protocol, data):
         """By a client that waits for nothing of the daemon but its part of the handshake."""
-        before = daemon.connections()
+        # The publisher before may still be counted.
+        harness.wait_until(lambda: daemon.connections() == self.players_alone, "the end of the one before")
         plain = daemon.connect_plain(protocol) if isinstance(daemon, tls.Daemon) else daemon.connect(protocol)
         # One that is reset before it is accepted has no address any more.
-        harness.wait_until(lambda: daemon.connections() > before, "the connection")
+        harness.wait_until(lambda: daemon.connections() > self.players_alone, "the connection")
         head = b"PUT /live/http.flv HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(data) if protocol == "http" else b""
         self.send_and_reset(daemon, plain, self.encrypted(daemon, plain, head + data))
 
