@@ -170,6 +170,7 @@ class CloseTest(unittest.TestCase):
         daemon.stop()
         self.assertEqual(daemon.process.returncode, 0)
 
+
 class ResetTest(unittest.TestCase):
     """Clients that send all they have and reset the connection: what has arrived is published, as of plain connections."""
 

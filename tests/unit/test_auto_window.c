@@ -25,6 +25,11 @@ static void run_shared(struct auto_window *window, uint64_t *now, double own, do
     auto_window_note(window, *now, time);
 }
 
+static void run_shared_for(struct auto_window *window, uint64_t *now, double own, double waiting, unsigned times) {
+    for (unsigned i = 0; i < times; i++)
+        run_shared(window, now, own, waiting, MANY);
+}
+
 static void run(struct auto_window *window, uint64_t *now, double load, double frames) {
     run_shared(window, now, load, 0, frames);
 }
@@ -85,8 +90,7 @@ static void failed_readings_change_nothing(void **state) {
     struct auto_window window;
     uint64_t now;
     begin(&window, &now, MOST);
-    for (unsigned i = 0; i < 100; i++)
-        run_shared(&window, &now, 0.3, 0.2, MANY);
+    run_shared_for(&window, &now, 0.3, 0.2, 100);
     assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
     const struct thread_time good = window.time;
     uint64_t begun = now;
@@ -124,18 +128,15 @@ static void part_of_a_core_is_all_there_is(void **state) {
     struct auto_window window;
     uint64_t now;
     begin(&window, &now, MOST);
-    for (unsigned i = 0; i < 100; i++)
-        run_shared(&window, &now, 0.24, 0.75, MANY);
+    run_shared_for(&window, &now, 0.24, 0.75, 100);
     assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
     window.share = 0.25;
-    for (unsigned i = 0; i < 100; i++)
-        run_shared(&window, &now, 0.24, 0.75, MANY);
+    run_shared_for(&window, &now, 0.24, 0.75, 100);
     assert_int_equal(window.window_ms, MOST);
     /* More than a core is no more than one. */
     begin(&window, &now, MOST);
     window.share = 4;
-    for (unsigned i = 0; i < 100; i++)
-        run_shared(&window, &now, 0.24, 0.75, MANY);
+    run_shared_for(&window, &now, 0.24, 0.75, 100);
     assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
 }
 
@@ -197,18 +198,14 @@ static void waiting_for_the_core_counts(void **state) {
         run_shared(&window, &now, 0.039, 0.9, MANY);
         assert_int_equal(window.window_ms, 0);
     }
-    for (unsigned i = 0; i < 200; i++)
-        run_shared(&window, &now, 0.041, 0.09, MANY);
+    run_shared_for(&window, &now, 0.041, 0.09, 200);
     assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
     /* It does not grow for a thread that needs little. */
-    for (unsigned i = 0; i < 200; i++)
-        run_shared(&window, &now, 0.24, 0.76, MANY);
+    run_shared_for(&window, &now, 0.24, 0.76, 200);
     assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
-    for (unsigned i = 0; i < 200; i++)
-        run_shared(&window, &now, 0.26, 0.74, MANY);
+    run_shared_for(&window, &now, 0.26, 0.74, 200);
     assert_int_equal(window.window_ms, MOST);
-    for (unsigned i = 0; i < 200; i++)
-        run_shared(&window, &now, 0.011, 0.2, MANY);
+    run_shared_for(&window, &now, 0.011, 0.2, 200);
     assert_int_equal(window.window_ms, 0);
 }
 

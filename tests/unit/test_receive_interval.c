@@ -21,6 +21,7 @@ enum {
     SLOT = 10,
     MANY = 200, /* connections: more than there are slots, and than a turn has events */
     LARGE = 4 << 20,
+    BLOCK = 4096,
 };
 
 static void set_interval(receiver *r, uint32_t ms) {
@@ -40,6 +41,22 @@ static void await(const loop_rig *rig, const receiver *r, uint64_t place) {
 static int open_one(loop_rig *rig, receiver *r) {
     loop_rig_open(rig, NULL, NULL, GUARD);
     return receiver_open(r, rig, sockets_tcp_pair);
+}
+
+/* The same of a small pool and ring, at the shortest interval. */
+static int open_small(loop_rig *rig, receiver *r, uint32_t blocks) {
+    loop_rig_open_small(rig, BLOCK, blocks, 4, GUARD);
+    int peer = receiver_open(r, rig, sockets_tcp_pair);
+    set_interval(r, SLOT);
+    return peer;
+}
+
+static void close_many(receiver *receivers, const int *peers, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        assert_false(receivers[i].differs);
+        sluice_conn_close(receivers[i].conn);
+        close(peers[i]);
+    }
 }
 
 static void close_all(loop_rig *rig, receiver *r, int peer) {
@@ -164,11 +181,7 @@ static void many_share_the_slots(void **state) {
         for (unsigned i = 0; i < MANY; i++)
             await(&rig, &receivers[i], (round + 1) * 700);
     }
-    for (unsigned i = 0; i < MANY; i++) {
-        assert_false(receivers[i].differs);
-        sluice_conn_close(receivers[i].conn);
-        close(peers[i]);
-    }
+    close_many(receivers, peers, MANY);
     loop_rig_close(&rig);
 }
 
@@ -207,25 +220,19 @@ static void a_turn_reads_a_part_of_those_that_are_due(void **state) {
         assert_int_equal(receivers[MANY].place, 1400);
     }
     assert_true(turns >= MANY / INTERVAL_TURN);
-    for (unsigned i = 0; i <= MANY; i++) {
-        assert_false(receivers[i].differs);
-        sluice_conn_close(receivers[i].conn);
-        close(peers[i]);
-    }
+    close_many(receivers, peers, MANY + 1);
     loop_rig_close(&rig);
 }
 
 /* Others wait for the ring to be stocked, turn after turn; the pool has plenty. */
 static void it_does_not_wait_for_the_ring(void **state) {
-    enum { BLOCK = 4096, BLOCKS = 4096, CROWD = 40, EACH = 15 * BLOCK, ITS_OWN = 5 * BLOCK };
+    enum { BLOCKS = 4096, CROWD = 40, EACH = 15 * BLOCK, ITS_OWN = 5 * BLOCK };
     static receiver crowd[CROWD];
     static int peers[CROWD];
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open_small(&rig, BLOCK, BLOCKS, 4, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
-    set_interval(&r, SLOT);
+    int peer = open_small(&rig, &r, BLOCKS);
     pattern_write(peer, r.seed, 0, ITS_OWN);
     await(&rig, &r, ITS_OWN);
     for (unsigned i = 0; i < CROWD; i++) {
@@ -243,12 +250,9 @@ static void it_does_not_wait_for_the_ring(void **state) {
     if (loop_rig_is_uring(&rig))
         assert_true(received < (uint64_t)CROWD * EACH / 2);
     assert_false(sluice_conn_was_held_up(r.conn));
-    for (unsigned i = 0; i < CROWD; i++) {
+    for (unsigned i = 0; i < CROWD; i++)
         await(&rig, &crowd[i], EACH);
-        assert_false(crowd[i].differs);
-        sluice_conn_close(crowd[i].conn);
-        close(peers[i]);
-    }
+    close_many(crowd, peers, CROWD);
     close_all(&rig, &r, peer);
 }
 
@@ -310,15 +314,13 @@ static void memory_is_filled_meanwhile(void **state) {
 
 /* Without a block it waits for one, and is read again when there is. */
 static void it_waits_for_a_block(void **state) {
-    enum { BLOCK = 4096, BLOCKS = 64 };
+    enum { BLOCKS = 64 };
     sluice_block *blocks[BLOCKS];
     unsigned count = 0;
     loop_rig rig;
     receiver r = {.seed = SEED};
     (void)state;
-    loop_rig_open_small(&rig, BLOCK, BLOCKS, 4, GUARD);
-    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
-    set_interval(&r, SLOT);
+    int peer = open_small(&rig, &r, BLOCKS);
     turn_through(rig.loop, 4);
     r.leaves = true;
     pattern_write(peer, r.seed, 0, BLOCKS * BLOCK);

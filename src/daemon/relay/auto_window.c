@@ -80,9 +80,13 @@ static double own_part(const struct auto_window *window, double ran, double ms) 
     return other < ran ? 1 - other / ran : other > 0 ? 0 : 1;
 }
 
-static void smooth(double *value, double measured, double ms) {
+static double weight_of(double ms) {
     double weight = WEIGHT * ms / PERIOD_MS;
-    *value += (measured - *value) * (weight < MOST_WEIGHT ? weight : MOST_WEIGHT);
+    return weight < MOST_WEIGHT ? weight : MOST_WEIGHT;
+}
+
+static void smooth(double *value, double measured, double weight) {
+    *value += (measured - *value) * weight;
 }
 
 static void measure(struct auto_window *window, double ms, struct thread_time time) {
@@ -92,10 +96,11 @@ static void measure(struct auto_window *window, double ms, struct thread_time ti
     if (time.waited_us < window->time.waited_us || ran + waited > MOST_LOAD)
         waited = window->load - window->ran;
     double load = ran + waited < 1 ? ran + waited : 1, own = own_part(window, ran, ms);
-    smooth(&window->load, load, ms);
-    smooth(&window->ran, ran, ms);
-    smooth(&window->busy, load * own, ms);
-    smooth(&window->own, ran * own, ms);
+    double weight = weight_of(ms);
+    smooth(&window->load, load, weight);
+    smooth(&window->ran, ran, weight);
+    smooth(&window->busy, load * own, weight);
+    smooth(&window->own, ran * own, weight);
     window->wanted_ms = next_window(window, load * own, (double)(window->frames - window->frames_then) * 1000 / ms);
     auto_window_limit(window, window->most_ms);
 }

@@ -27,7 +27,7 @@ struct auto_window {
     double wanted_ms;   /* 0, or from AUTO_WINDOW_FIRST on: the window without that limit */
     /* parts of the time, smoothed: in which the thread ran or waited for a core; in which it ran */
     double load, ran;
-    /* of a core that the thread may use, above 0; 0: all of one. Set by its user */
+    /* of a core that the thread may use; 0, or more than 1: all of one. Set by its user */
     double share;
     double busy, own; /* the same, less the part of other work than frames */
     /* counted by its user, ever: frames that could be gathered, for each player; and processor time

@@ -41,7 +41,7 @@ struct coalesce_group {
     uint32_t member_count;
     uint32_t window_ms;  /* or COALESCE_WINDOW_AUTO */
     uint32_t place;      /* a number of its own among the groups of this window */
-    bool is_spread;      /* there are others: its windows end when theirs do not */
+    bool is_spread;      /* there are, or were, others: its windows end when theirs do not */
     bool is_open;        /* the next packet is sent at once: no window is required, or none gains */
     bool is_delayed;     /* members' sockets gather, too: while there is an automatic window */
     sluice_timer *timer; /* runs while something is gathered */

@@ -112,8 +112,8 @@ struct stream_source {
     uint64_t since;          /* loop time at which it came: it may have waited for the name */
     struct session *session; /* that has the connection; NULL: none has */
     const struct publish_calls *calls;
-    uint8_t silent_ticks; /* see unwatched.c */
     uint32_t interval_ms; /* at which it is read, set by unwatched.c; 0: as its bytes come */
+    uint8_t silent_ticks; /* see there */
     bool is_remote;       /* another node of the cluster has the stream, and sends it */
     uint64_t epoch;       /* with which it does */
 };

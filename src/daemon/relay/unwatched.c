@@ -39,14 +39,15 @@ void unwatched_tick(struct stream *stream, bool flows) {
     if (!stream->live || is_watched(stream))
         return;
     struct stream_source *source = &stream->source;
-    source->silent_ticks = flows ? 0 : (uint8_t)(source->silent_ticks + (source->silent_ticks < SILENT_TICKS));
     /* A publisher that has just come may still have to do with its protocol, and one that sends
      * nothing would be read for nothing. On a full core its reads are late: for some seconds that
      * looks the same. */
-    if (flows)
+    if (flows) {
+        source->silent_ticks = 0;
         set_interval(stream, stream->registry->limits.unwatched_ms);
-    else if (source->silent_ticks == SILENT_TICKS)
+    } else if (source->silent_ticks < SILENT_TICKS && ++source->silent_ticks == SILENT_TICKS) {
         set_interval(stream, 0);
+    }
 }
 
 void unwatched_end(struct stream *stream) {

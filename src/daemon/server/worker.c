@@ -192,10 +192,8 @@ static void read_limits(struct worker *worker, uint64_t now) {
         return;
     worker->limits_at = now;
     cgroup_read("", &limits);
-    bool limited = limits.milli_cpus < UINT64_MAX;
-    worker->registry->merging.automatic.share = limited ? (double)limits.milli_cpus / 1000 /
-                                                              (double)worker->options->workers
-                                                        : 0;
+    /* Without a limit that is more than a core. */
+    worker->registry->merging.automatic.share = (double)limits.milli_cpus / 1000 / (double)worker->options->workers;
 }
 
 static void tick(sluice_timer *timer, void *user) {

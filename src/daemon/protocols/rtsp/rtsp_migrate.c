@@ -87,7 +87,7 @@ void rtsp_migrated(struct session *base) {
     const sluice_rtsp_message *request = session->moving;
     session->moving = NULL;
     session->active_at = worker_now(base->worker);
-    /* The old one is tied to nothing any more. */
+    /* An empty one is tied to the loop before. */
     sluice_writer_free(session->writer);
     session->writer = NULL;
     if (base->worker->draining) {

@@ -58,11 +58,8 @@ void rtsp_end(struct rtsp_session *session) {
         finish(session);
 }
 
-int rtsp_writer(struct rtsp_session *session, sluice_writer **ret_writer) {
-    int error = session->writer ? 0 : sluice_writer_new(session->base.conn, RTSP_WRITER, &session->writer);
-    if (!error)
-        *ret_writer = session->writer;
-    return error;
+int rtsp_need_writer(struct rtsp_session *session) {
+    return session->writer ? 0 : sluice_writer_new(session->base.conn, RTSP_WRITER, &session->writer);
 }
 
 size_t rtsp_queued(const struct rtsp_session *session) {
@@ -84,12 +81,11 @@ void rtsp_reply_begin(struct rtsp_reply *reply, const struct rtsp_session *sessi
 void rtsp_reply_send(struct rtsp_session *session, struct rtsp_reply *reply, const char *type, const char *body,
                      size_t size) {
     int length = sluice_rtsp_write_end(&reply->head, type, size);
-    sluice_writer *writer = NULL;
-    int error = length < 0 ? length : rtsp_writer(session, &writer);
+    int error = length < 0 ? length : rtsp_need_writer(session);
     if (!error)
-        error = writer_text(writer, reply->buffer, (size_t)length);
+        error = writer_text(session->writer, reply->buffer, (size_t)length);
     if (!error && type)
-        error = writer_text(writer, body, size);
+        error = writer_text(session->writer, body, size);
     /* No memory, or a client that sends requests and does not read the answers. */
     if (error)
         rtsp_close(session);
@@ -118,13 +114,13 @@ void rtsp_refuse(struct rtsp_session *session, unsigned status, int64_t cseq, co
 void rtsp_send_rtcp(struct rtsp_session *session, const struct rtsp_channel *channel, const uint8_t *bytes,
                     size_t size) {
     uint8_t header[SLUICE_RTSP_INTERLEAVED_SIZE];
-    sluice_writer *writer = NULL;
-    if (!channel->has_rtcp || size == 0 || rtsp_writer(session, &writer) < 0 ||
-        sluice_writer_room(writer) < sizeof header + size)
+    if (!channel->has_rtcp || size == 0 || rtsp_need_writer(session) < 0 ||
+        sluice_writer_room(session->writer) < sizeof header + size)
         return;
     sluice_rtsp_write_interleaved(header, channel->rtcp, (uint16_t)size);
     /* The header without its packet would be the end of all that follows. */
-    if (sluice_writer_copy(writer, header, sizeof header) < 0 || sluice_writer_copy(writer, bytes, size) < 0)
+    if (sluice_writer_copy(session->writer, header, sizeof header) < 0 ||
+        sluice_writer_copy(session->writer, bytes, size) < 0)
         rtsp_close(session);
 }
 

@@ -58,8 +58,8 @@ struct rtsp_session {
     char *asked_url;    /* and its URL */
 };
 
-/* What replies and RTCP are queued in, made where there is none: 0, -EPIPE, -ENOMEM. */
-int rtsp_writer(struct rtsp_session *session, sluice_writer **ret_writer);
+/* Makes the writer where there is none: 0, -EPIPE, -ENOMEM. */
+int rtsp_need_writer(struct rtsp_session *session);
 
 /* Bytes queued there. */
 size_t rtsp_queued(const struct rtsp_session *session);

@@ -43,8 +43,7 @@ bool rtsp_refuse_http(struct rtsp_session *session) {
                           "HTTP/1.1 501 %s\r\nServer: sluiced\r\nContent-Type: text/plain; charset=utf-8\r\n"
                           "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
                           http_status_text(501), sizeof advice - 1, advice);
-    sluice_writer *writer = NULL;
-    if (rtsp_writer(session, &writer) < 0 || writer_text(writer, text, (size_t)length) < 0)
+    if (rtsp_need_writer(session) < 0 || writer_text(session->writer, text, (size_t)length) < 0)
         rtsp_close(session);
     else
         rtsp_end(session);
