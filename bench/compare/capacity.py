@@ -8,7 +8,7 @@ from compare.media import Behind, MediaBench
 from compare.peers import Srs
 from compare.processes import RunError
 
-SHARE = 0.2  # Of a processor: with a whole one, or half, the programs that make the load are at their limit first.
+SHARE = 0.2  # Of a processor: with a quarter or more, the programs that make the load are at their limit first.
 TOLERANCE = 0.05  # The most that serve and the fewest that do not are this close in the end.
 CONNECTS_PER_S = 100  # The slowest server connects more of them.
 SLACK = 5  # Seconds that a run may take longer than it should, once all are connected: beyond that it is not served in time.

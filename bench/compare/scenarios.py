@@ -275,7 +275,7 @@ CACHE = (Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),)
 
 SENT_IN = (("", "independent", "independent"), ("-ticks", "in ticks of 5 ms", "ticks"))
 # Other servers by RTMP on both sides. nginx-rtmp has no cache of groups; SRS has one, as the daemon has.
-# Publishers without players are read every 50 ms; as they come; and without a window, as by the others.
+# Publishers without players are read every 100 ms; as they come; and without a window, as by the others.
 AS_IT_COMES = "uring+unwatched-interval=0"
 WITHOUT_WAITS = AS_IT_COMES + "+batch=0"
 RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+gop=0", "mediamtx")
