@@ -124,6 +124,9 @@ static void rig_close(merge_rig *rig) {
     assert_null(rig->groups);
 }
 
+/* Of no track. */
+static struct packet packet = {.role = PACKET_OTHER};
+
 /* A packet for everybody, as a stream gives it. */
 static void publish(merge_rig *rig) {
     for (struct coalesce_group *merge = rig->groups; merge; merge = merge->next)
@@ -131,7 +134,7 @@ static void publish(merge_rig *rig) {
     for (size_t i = 0; i < PLAYERS; i++)
         rig->players[i].count++;
     for (struct coalesce_group *merge = rig->groups; merge; merge = merge->next)
-        coalesce_add(merge, PACKET, now);
+        coalesce_add(merge, &packet, PACKET, now);
 }
 
 static void assert_asked(const merge_rig *rig, unsigned first, unsigned second, unsigned third) {
@@ -245,44 +248,104 @@ static void automatic_window_follows_the_load(void **state) {
     rig_close(&rig);
 }
 
-/* Audio alone, or a slow camera: its packets are further apart than the window, which would delay
+/* Frames of a track, at loop time. */
+static void frame(merge_rig *rig, enum packet_role role, uint32_t timestamp) {
+    packet = (struct packet){.role = role, .timestamp = timestamp};
+    publish(rig);
+    packet = (struct packet){.role = PACKET_OTHER};
+}
+
+/* Audio alone, or a slow camera: its frames are further apart than the window, which would delay
  * each and gather none. */
-static void packets_far_apart_do_not_wait(void **state) {
+static void frames_far_apart_do_not_wait(void **state) {
     (void)state;
-    enum { ALONE = 8, AT_ONCE = 512 };
     merge_rig rig;
     now = 1000;
-    rig_open(&rig, (const uint32_t[]){COALESCE_WINDOW_AUTO, COALESCE_WINDOW_AUTO, 20}, LIMIT);
+    rig_open(&rig, (const uint32_t[]){20, 23, COALESCE_WINDOW_AUTO}, LIMIT);
     struct auto_window *automatic = &rig.site.automatic;
     automatic->has_begun = true;
     automatic->noted_at = automatic->most_ms = 1u << 30;
-    automatic->window_ms = 18;
-    struct coalesce_group *merge = rig.players[0].merge;
-    for (unsigned round = 0; round < 3; round++) {
-        /* After the first round a single window is tried, in vain. */
-        for (unsigned i = 0; i < (round == 0 ? ALONE : 1); i++) {
-            publish(&rig);
-            assert_false(merge->is_open);
-            end_window(timers[0]);
-        }
-        for (unsigned i = 0; i < AT_ONCE; i++) {
-            publish(&rig);
-            assert_true(merge->is_open);
-            assert_false(timers[0]->runs);
-            /* A window that was asked for is kept. */
-            assert_false(rig.players[2].merge->is_open);
-        }
+    automatic->window_ms = 22;
+    /* How far apart they are is known with the second. */
+    frame(&rig, PACKET_AUDIO, 5000);
+    for (unsigned i = 0; i < 3; i++)
+        end_window(timers[i]);
+    assert_asked(&rig, 1, 1, 1);
+    for (unsigned i = 1; i <= 100; i++) {
+        now += 23;
+        frame(&rig, PACKET_AUDIO, 5000 + 23 * i);
+        assert_false(timers[0]->runs);
+        assert_false(timers[2]->runs);
+        assert_int_equal(rig.asked[0], 1 + i);
+        assert_int_equal(rig.asked[2], 1 + i);
+        /* A window as long as they are apart waits for the next one, which ends it. */
+        assert_int_equal(timers[1]->runs, i % 2);
+        assert_int_equal(rig.asked[1], 1 + i / 2);
     }
-    /* A longer window is another matter; with two packets in it, more follow. */
-    automatic->window_ms = 40;
-    for (unsigned i = 0; i < 3 * ALONE; i++) {
-        publish(&rig);
-        assert_false(merge->is_open);
-        publish(&rig);
+    rig_close(&rig);
+}
+
+/* A window ends with the last frame of two tracks that it can gather. */
+static void window_ends_with_the_last_frame_in_it(void **state) {
+    (void)state;
+    merge_rig rig;
+    now = 1000;
+    rig_open(&rig, (const uint32_t[]){30, 30, 0}, LIMIT);
+    /* Pictures at 1000, 1040 ...; audio at 1010, 1031 ... */
+    frame(&rig, PACKET_KEY_FRAME, 0);
+    now = 1010;
+    frame(&rig, PACKET_AUDIO, 10);
+    now = 1030;
+    end_window(timers[0]);
+    now = 1031;
+    frame(&rig, PACKET_AUDIO, 31);
+    assert_true(timers[0]->runs);
+    now = 1040;
+    frame(&rig, PACKET_VIDEO, 40);
+    /* 1052 is before the end at 1061, 1073 and 1080 are not. */
+    assert_true(timers[0]->runs);
+    assert_asked(&rig, 1, 1, 0);
+    now = 1052;
+    frame(&rig, PACKET_AUDIO, 52);
+    assert_false(timers[0]->runs);
+    assert_asked(&rig, 2, 2, 0);
+    rig_close(&rig);
+}
+
+/* What is not a frame says nothing of when the next one comes. */
+static void headers_are_no_frames(void **state) {
+    (void)state;
+    static const enum packet_role roles[] = {PACKET_METADATA, PACKET_VIDEO_HEADER, PACKET_AUDIO_HEADER, PACKET_OTHER};
+    merge_rig rig;
+    now = 1000;
+    rig_open(&rig, (const uint32_t[]){20, 20, 20}, LIMIT);
+    for (unsigned i = 0; i < 12; i++) {
+        now += 100;
+        frame(&rig, roles[i % 4], 100 * i);
+        assert_true(timers[0]->runs);
         end_window(timers[0]);
     }
-    /* As many as there were packets, for two players. */
-    assert_int_equal(automatic->frames, 2 * (ALONE + 2 + 3 * AT_ONCE + 6 * ALONE));
+    rig_close(&rig);
+}
+
+/* A publisher whose frames come when their timestamps deny it has each second window in full. */
+static void wrong_timestamps_cost_twice_the_sends(void **state) {
+    (void)state;
+    enum { FRAMES = 1000, APART = 2, WIDTH = 40 };
+    merge_rig rig;
+    now = 1000;
+    rig_open(&rig, (const uint32_t[]){WIDTH, WIDTH, WIDTH}, LIMIT);
+    uint64_t end = 0;
+    for (unsigned i = 0; i < FRAMES; i++) {
+        bool ran = timers[0]->runs;
+        frame(&rig, PACKET_VIDEO, 5000 * i);
+        if (timers[0]->runs && !ran)
+            end = now + timers[0]->ms;
+        now += APART;
+        if (timers[0]->runs && now >= end)
+            end_window(timers[0]);
+    }
+    assert_in_range(rig.asked[0], FRAMES * APART / WIDTH, 2 * FRAMES * APART / WIDTH + 2);
     rig_close(&rig);
 }
 
@@ -356,7 +419,7 @@ static void give(struct coalesce_group *groups) {
         coalesce_begin(merge, now);
         for (struct player *player = merge->members; player; player = player->next_member)
             player->count++;
-        coalesce_add(merge, PACKET, now);
+        coalesce_add(merge, &packet, PACKET, now);
     }
 }
 
@@ -416,7 +479,9 @@ static void windows_end_one_after_the_other(void **state) {
             bool ran[TIMERS];
             for (unsigned i = 0; i < timer_count; i++)
                 ran[i] = timers[i]->runs;
+            packet = (struct packet){.role = PACKET_VIDEO, .timestamp = ms};
             give(groups);
+            packet = (struct packet){.role = PACKET_OTHER};
             for (unsigned i = 0; i < timer_count; i++)
                 started[i] = ran[i] ? started[i] : now;
         }
@@ -465,7 +530,10 @@ int main(void) {
         cmocka_unit_test(windows_differ),
         cmocka_unit_test(much_does_not_wait),
         cmocka_unit_test(automatic_window_follows_the_load),
-        cmocka_unit_test(packets_far_apart_do_not_wait),
+        cmocka_unit_test(frames_far_apart_do_not_wait),
+        cmocka_unit_test(window_ends_with_the_last_frame_in_it),
+        cmocka_unit_test(headers_are_no_frames),
+        cmocka_unit_test(wrong_timestamps_cost_twice_the_sends),
         cmocka_unit_test(sockets_gather_while_the_window_is_open),
         cmocka_unit_test(automatic_group_begins_open),
         cmocka_unit_test(more_players_are_several_groups),

@@ -491,7 +491,7 @@ static const struct setting settings[] = {
      RANGE(0, COALESCE_WINDOW_MOST), .word = "auto", .word_value = COALESCE_WINDOW_AUTO, .preset = "auto",
      .value = "MS", .unit = "milliseconds", .help = "Collect data for this long before sending to players",
      .text = "Saves much CPU with many players and adds up to this delay. With auto, the window follows the load: none "
-             "while a worker's thread uses less than 12 % of a core, or has a dozen players; then 18 ms; longer "
+             "while a worker's thread uses less than 12 % of a core, or has a dozen players; then 24 ms; longer "
              "windows, up to --merge-window-max, only where the core is full otherwise. With a number, the window is "
              "fixed; with 0, there is none. The value "
              "of a stream overrides that of a listener, which overrides the value for all streams.",

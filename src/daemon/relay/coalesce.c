@@ -12,11 +12,6 @@ enum { MERGE_BYTES = 128 << 10 };
  * and no load makes that many players wait for them. */
 enum { SPREAD_LEAST = 60 };
 
-enum {
-    LONE_MOST = 8,   /* automatic windows that gather one packet each: there are no others then */
-    LONE_PASS = 512, /* packets, before another is tried */
-};
-
 uint32_t coalesce_window_now(const struct coalesce_site *site, uint32_t window_ms) {
     return window_ms == COALESCE_WINDOW_AUTO ? site->automatic.window_ms : window_ms;
 }
@@ -35,28 +30,9 @@ void coalesce_flush(struct coalesce_group *merge, uint64_t now) {
         player_flush(player);
 }
 
-/* An automatic window is over by its time. */
-static void note_lone(struct coalesce_group *merge) {
-    merge->lone = merge->packets == 1 ? merge->lone + 1 : 0;
-    merge->lone_ms = merge->site->automatic.window_ms;
-    merge->passed = 0;
-}
-
-/* Whether an automatic window would delay packets and gather none. */
-static bool is_lone(struct coalesce_group *merge) {
-    if (merge->lone < LONE_MOST)
-        return false;
-    if (merge->site->automatic.window_ms <= merge->lone_ms && merge->passed++ < LONE_PASS)
-        return true;
-    merge->lone = LONE_MOST - 1;
-    return false;
-}
-
 static void window_over(sluice_timer *timer, void *user) {
     struct coalesce_group *merge = user;
     (void)timer;
-    if (merge->window_ms == COALESCE_WINDOW_AUTO)
-        note_lone(merge);
     coalesce_flush(merge, sluice_loop_now(merge->loop));
 }
 
@@ -83,7 +59,7 @@ void coalesce_begin(struct coalesce_group *merge, uint64_t now) {
     auto_window_measure(&merge->site->automatic, now);
     merge->site->automatic.frames += merge->member_count;
     set_delays(merge, merge->site->automatic.window_ms > 0);
-    merge->is_open = merge->packets == 0 && (merge->site->automatic.window_ms == 0 || is_lone(merge));
+    merge->is_open = merge->packets == 0 && merge->site->automatic.window_ms == 0;
 }
 
 /* Where in the window a group's windows end, of 256 parts: half of it behind the first one's, then
@@ -95,29 +71,65 @@ static uint32_t phase(uint32_t place) {
     return reversed;
 }
 
+/* Windows that are a promise of time alone; see first_wait_ms(). */
+static bool has_fixed_ends(const struct coalesce_group *merge) {
+    return merge->is_spread && merge->window_now_ms >= SPREAD_LEAST;
+}
+
 /*
  * For how long the first packet waits. A timer is up to a millisecond late, and the window is a
  * promise. Where there are several groups, windows end at fixed times: once two of them had ended
  * in one long turn, their next ones would begin with the same packet, and stay together.
  */
 static uint64_t first_wait_ms(const struct coalesce_group *merge, uint64_t now) {
-    uint64_t window = coalesce_window_now(merge->site, merge->window_ms);
-    if (!merge->is_spread || window < SPREAD_LEAST)
+    uint64_t window = merge->window_now_ms;
+    if (!has_fixed_ends(merge))
         return window - 1;
     uint64_t left = window - (now + window - window * phase(merge->place) / 256) % window;
     return left < window ? left : window - 1;
 }
 
-void coalesce_add(struct coalesce_group *merge, uint64_t bytes, uint64_t now) {
+static void note_cadence(struct coalesce_group *merge, const struct packet *packet, uint64_t now) {
+    if (packet->role >= PACKET_KEY_FRAME && packet->role <= PACKET_AUDIO)
+        cadence_note(packet->role == PACKET_AUDIO ? &merge->audio : &merge->video, packet->timestamp, now);
+}
+
+static bool is_expected(const struct cadence *cadence, uint64_t now, uint64_t end) {
+    return cadence->has_begun && cadence_next(cadence, now) <= end;
+}
+
+/* Whether a frame is expected before the window is over, as far as is known. */
+static bool is_worth_waiting(const struct coalesce_group *merge, uint64_t now) {
+    uint64_t end = merge->began + merge->window_now_ms;
+    bool is_known = merge->video.has_begun || merge->audio.has_begun;
+    return merge->is_whole || !is_known || is_expected(&merge->video, now, end) || is_expected(&merge->audio, now, end);
+}
+
+/*
+ * The first packet. If the window before was ended early, and this one would have been in it, this
+ * one is not: frames that come when they should not, whoever sends them, cost twice the sends at
+ * most.
+ */
+static void begin_window(struct coalesce_group *merge, uint64_t now) {
+    bool is_early = now < merge->began + merge->window_now_ms;
+    merge->began = now;
+    merge->window_now_ms = coalesce_window_now(merge->site, merge->window_ms);
+    merge->is_whole = is_early || has_fixed_ends(merge);
+}
+
+void coalesce_add(struct coalesce_group *merge, const struct packet *packet, uint64_t bytes, uint64_t now) {
+    note_cadence(merge, packet, now);
     if (merge->is_open)
         return;
     if (merge->packets == 0)
-        sluice_timer_start(merge->timer, first_wait_ms(merge, now));
+        begin_window(merge, now);
     merge->packets++;
     merge->came_ms += now;
     merge->bytes += bytes;
-    if (merge->bytes >= merge->most)
+    if (merge->bytes >= merge->most || !is_worth_waiting(merge, now))
         coalesce_flush(merge, now);
+    else if (merge->packets == 1)
+        sluice_timer_start(merge->timer, first_wait_ms(merge, now));
 }
 
 static struct coalesce_group *make(struct coalesce_site *site, sluice_loop *loop, const struct player *player) {

@@ -5,9 +5,11 @@
  * Players of one stream with the same window are sent to together: they get the same packets, so
  * one timer, which starts with the first packet, serves all of them. The packets stay in the
  * players' queues; this module only counts them. The automatic window (auto_window.h) is read when
- * the timer starts. A stream whose packets are further apart than it, as audio alone is, does
- * without: each would wait for nothing. While it is open, the members' sockets have Nagle's
- * algorithm on: a player that has not acknowledged the last send gets the next one behind it.
+ * the timer starts. A window ends early, with the last frame that it can gather: when, by the
+ * cadence of the stream's tracks (cadence.h), none is expected before its end. So a stream whose
+ * frames are further apart than the window, as audio alone is, does not wait. While an automatic
+ * window is open, the members' sockets have Nagle's algorithm on: a player that has not
+ * acknowledged the last send gets the next one behind it.
  *
  * More players than COALESCE_MEMBERS are several groups, whose windows end one after the other: the
  * last of thousands would have to wait for the sends to all others at each window's end.
@@ -19,7 +21,9 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/base/cadence.h"
 #include "daemon/relay/auto_window.h"
+#include "daemon/relay/packet.h"
 #include "daemon/relay/player.h"
 
 enum {
@@ -50,9 +54,11 @@ struct coalesce_group {
     struct coalesce_site *site;
     sluice_loop *loop;
     uint64_t packets, came_ms; /* gathered for each member, and the sum of their times */
-    /* automatic windows in a row that have gathered one packet, how long the last one was, and how
-     * many packets have been sent at once since */
-    uint32_t lone, lone_ms, passed;
+    /* of what is gathered: loop time of the first packet, and the window that it found */
+    uint64_t began;
+    uint32_t window_now_ms;
+    bool is_whole;               /* it is not ended early */
+    struct cadence video, audio; /* of the stream's frames */
 };
 
 /* The window that holds for a player now, and the longest that may. @window_ms: of a player */
@@ -74,7 +80,7 @@ void coalesce_leave(struct coalesce_group **groups, struct player *player);
 void coalesce_begin(struct coalesce_group *merge, uint64_t now);
 
 /* It has been queued, and has so many bytes on the wire. */
-void coalesce_add(struct coalesce_group *merge, uint64_t bytes, uint64_t now);
+void coalesce_add(struct coalesce_group *merge, const struct packet *packet, uint64_t bytes, uint64_t now);
 
 /* What is gathered is due now. */
 void coalesce_flush(struct coalesce_group *merge, uint64_t now);

@@ -105,7 +105,7 @@ static void gather(struct stream *stream, const struct packet *packet) {
     uint64_t now = sluice_loop_now(stream->registry->loop);
     bool is_gathering = false;
     for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next) {
-        coalesce_add(merge, wire_flv_chunked.size(packet), now);
+        coalesce_add(merge, packet, wire_flv_chunked.size(packet), now);
         is_gathering |= merge->packets > 0;
     }
     if (is_gathering && is_pressed(stream))
