@@ -9,6 +9,7 @@ CPU_PER_PACKET = "cpu_s_per_mpackets"
 LATENCY = "p99_us"
 CAPACITY = "capacity"
 
+ROUNDS = 5  # Of a recording, unless it says otherwise.
 REAL = 68.0  # Frames of a real stream in a second: 25 pictures and 43 of audio.
 
 BEST = "best"
