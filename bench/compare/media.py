@@ -9,7 +9,7 @@ import time
 from compare import certificate, perf as counters
 from compare.measure import GRACE, SENDER_CPU, Bench, cpu, memory_kib, processor_seconds, workers
 from compare.peers import OTHERS
-from compare.processes import Program, RunError
+from compare.processes import Lost, Program, RunError
 from compare.scenarios import REAL
 from compare.servers import Sluiced
 
@@ -178,7 +178,7 @@ class MediaBench(Bench):
             own = server.finish(plan)
             if player:
                 if arrived["without_all"]:
-                    raise RunError(f"{arrived['without_all']} of {arrived['players']} players have not got all")
+                    raise Lost(f"{arrived['without_all']} of {arrived['players']} players have not got all")
                 player.say(str(sent["start_ns"]))
                 own.update(json.loads(player.expect("delays")))
             if sends is not None:

@@ -37,8 +37,8 @@ DELAY = (
     ("player's turn us", "player_turn_p99_us", "{:.0f}"),
 )
 CAPACITY = (
-    ("capacity", "capacity", "{:.0f}"), ("first failed", "failed", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
-    ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"), ("us/Mbit", "cpu_us_per_mbit", "{:.0f}"),
+    ("capacity", "capacity", "{:.0f}"), ("first failed", "failed", "{:.0f}"), ("by", "failed_by", "{}"),
+    ("p99 us", "p99_us", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"), ("us/Mbit delivered", "cpu_us_per_mbit", "{:.0f}"),
     ("load's us/Mbit", "others_us_per_mbit", "{:.0f}"), ("sender late us", "sender_late_p99_us", "{:.0f}"),
     ("player's turn us", "player_turn_p99_us", "{:.0f}"), ("limited by the load", "limited_by_load", "{:.0f}"),
     ("runs", "runs", "{:.0f}"),

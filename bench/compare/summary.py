@@ -171,12 +171,33 @@ def tls(recordings):
                   "p99 of the delay, ms", "us/Mbit added", "of nginx's", "bytes of memory added"), rows)
 
 
+def not_served(figures):
+    """The fewest that are not served, and what is known of why: older recordings have the number alone."""
+    if not figures.get("failed"):
+        return "-"
+    parts = [figures.get("failed_by", "-"),
+             *(f"{heading} {cell(figures, key, form, scale)}" for heading, key, form, scale in
+               (("p99 of", "failed_p99_us", "{:.0f} ms", 1000), ("load", "failed_load", "{:.2f}", 1),
+                ("of the other one", "failed_load_of_others", "{:.2f}", 1)) if key in figures)]
+    return cell(figures, "failed") + ": " + ", ".join(parts)
+
+
+def by_sent(name, figures, key):
+    """A cost of a Mbit of what publishers send; it is recorded by what is delivered, of which publishers are not all."""
+    played = scenarios.BY_NAME[name].played
+    if key not in figures or played is None:
+        return cell(figures, key)
+    return f"{figures[key] * min(1, played / figures['capacity']):.0f}"
+
+
 def capacity(recordings):
     """What a fifth of a processor serves. Where the programs that make the load were at their limit first, it is at least that."""
-    return table(("scenario", "server", "serves", "p99 of the delay, ms", "us/Mbit", "of the load", "load of its part",
-                  "of the other one", "sender late by, ms", "players' turn, ms"),
-                 [(f"`{name}`", f"`{variant}`", ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"),
-                   cell(figures, "p99_us", "{:.0f}", 1000), cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
+    return table(("scenario", "server", "serves", "not served, by", "p99 of the delay, ms", "us/Mbit", "of the load",
+                  "load of its part", "of the other one", "sender late by, ms", "players' turn, ms"),
+                 [(f"`{name}`{fewer(recordings, name)}", f"`{variant}`",
+                   ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"), not_served(figures),
+                   cell(figures, "p99_us", "{:.0f}", 1000), by_sent(name, figures, "cpu_us_per_mbit"),
+                   by_sent(name, figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
                    cell(figures, "sender_late_p99_us", "{:.1f}", 1000), cell(figures, "player_turn_p99_us", "{:.1f}", 1000))
                   for name, variant, figures in variants_of(recordings, CAPACITIES)])
