@@ -283,6 +283,18 @@ def sittings(recordings):
     return table(("taken (UTC)", "commit", "seconds a run", "scenarios and sweeps"), rows)
 
 
+def unrecorded(recordings):
+    """Scenarios that have no recording, and those whose recordings are without some of their variants."""
+    without = [name for name in scenarios.BY_NAME if name not in recordings]
+    partly = [name for name, scenario in scenarios.BY_NAME.items()
+              if name in recordings and not set(scenario.variants) <= recordings[name].rounds.keys()]
+    points = (("Not recorded yet", without),
+              ("Recorded without some of their variants, which came later or were not installed", partly))
+    return [line for heading, found in points
+            for line in textwrap.wrap(f"- {heading}: {', '.join(f'`{name}`' for name in found) or 'none'}.", 128,
+                                      subsequent_indent="  ", break_on_hyphens=False)]
+
+
 def lines(recordings):
     """What --summary shows."""
     whole = [name for name, (_, chosen) in scenarios.SWEEPS.items()
