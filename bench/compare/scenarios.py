@@ -39,6 +39,7 @@ class Scenario:
     slow: bool = False  # Left out of a quick look.
     along: str = ""  # The setting whose values the variants differ in, where the plot is a curve.
     more_is_better = False  # Of the figure.
+    paced = False  # Whether the load takes its time, however fast the variant is.
 
     def is_ours(self, variant):
         return variant.split("+")[0] in ("uring", "library")
@@ -53,8 +54,10 @@ class Memory(Scenario):
     operations_per_second: float = 1e6
     figure = TIME
 
+    MOST = (1 << 32) - 1  # Operations of a run.
+
     def operations(self, seconds):
-        return max(100, round(self.operations_per_second * seconds))
+        return min(self.MOST, max(100, round(self.operations_per_second * seconds)))
 
 
 @dataclasses.dataclass(frozen=True)
