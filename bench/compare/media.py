@@ -235,6 +235,7 @@ def figures(scenario, plan, spans, others_used, wall, sends):
         "system_us_per_mbit": used * (1 - share) / gigabits * 1000,
         "cpu_s_per_gb": used / gigabits * 8,
         "us_per_frame": used / frames * 1e6,
+        "user_us_per_frame": used * share / frames * 1e6,
         "mbit_per_s": gigabits / wall * 1000,
         "wall_s": wall,
     }
