@@ -91,7 +91,7 @@ def why_failed(found):
     if not isinstance(found, dict):
         return {"failed_by": " ".join(str(found).split())[:MOST_TEXT]}
     known = {"failed_" + key: found[key] for key in ("p99_us", "load", "load_of_others") if key in found}
-    return {"failed_by": "p99" if "p99_us" in found else "time", **known}
+    return {"failed_by": "delay" if "p99_us" in found else "time", **known}
 
 
 class CapacityBench(MediaBench):

@@ -117,7 +117,7 @@ class Search(unittest.TestCase):
     def test_why_it_does_not_serve(self):
         figures = {"p99_us": 312e3, "load": 1.0, "load_of_others": 0.5}
         known = {"failed_load": 1.0, "failed_load_of_others": 0.5}
-        self.assertEqual(capacity.why_failed(figures), {"failed_by": "p99", "failed_p99_us": 312e3, **known})
+        self.assertEqual(capacity.why_failed(figures), {"failed_by": "delay", "failed_p99_us": 312e3, **known})
         del figures["p99_us"]  # It was ended early.
         self.assertEqual(capacity.why_failed(figures), {"failed_by": "time", **known})
         self.assertEqual(capacity.why_failed(processes.Lost("3 of 500 players have not got all")), {"failed_by": "loss"})
@@ -140,17 +140,17 @@ class Search(unittest.TestCase):
         self.assertNotIn("failed_p99_us", figures)
         self.assertTrue(figures["capacity"] <= 1400 < figures["failed"], figures)
         self.assertEqual(self.run_with(600, most=500)["failed"], 0)
-        with self.assertRaisesRegex(processes.RunError, "serves none: 1: failed_by p99, failed_p99_us 300000"):
+        with self.assertRaisesRegex(processes.RunError, "serves none: 1: failed_by delay, failed_p99_us 300000"):
             self.run_with(0)
 
     def test_words_are_recorded(self):
         with tempfile.TemporaryDirectory() as folder:
-            rounds = {"uring": [{"capacity": 7, "failed_by": "p99"}, {"capacity": 9, "failed_by": "loss, of 3"}],
+            rounds = {"uring": [{"capacity": 7, "failed_by": "delay"}, {"capacity": 9, "failed_by": "loss, of 3"}],
                       "srs": [{"capacity": 7}, {"capacity": 8}]}
             results.write(folder, "capacity-players", rounds, {}, {"sitting": "1"})
             read = results.read_all(folder)["capacity-players"].rounds
             self.assertEqual(read, rounds)
-            self.assertEqual(statistics.medians(read["uring"]), {"capacity": 8, "failed_by": "p99; loss, of 3"})
+            self.assertEqual(statistics.medians(read["uring"]), {"capacity": 8, "failed_by": "delay; loss, of 3"})
 
     def test_a_window_is_allowed_for(self):
         windows = {"uring": 0, "uring+merge-window=auto": 0, "uring+merge-window=20": 20000, "epoll+batch=0+merge-window=350": 350000,
