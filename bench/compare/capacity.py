@@ -6,7 +6,7 @@ import time
 from compare import share
 from compare.media import Behind, MediaBench
 from compare.peers import Srs
-from compare.processes import RunError
+from compare.processes import Lost, RunError
 
 SHARE = 0.2  # Of a processor: with a quarter or more, the programs that make the load are at their limit first.
 TOLERANCE = 0.05  # The most that serve and the fewest that do not are this close in the end.
@@ -81,6 +81,19 @@ def is_certain(figures):
     return figures["load"] >= FULL
 
 
+MOST_TEXT = 60  # Characters of an error, in a table.
+
+
+def why_failed(found):
+    """Of a run that did not serve: what was missed, and the figures there are. @found: its figures, or the error that ended it."""
+    if isinstance(found, Lost):
+        return {"failed_by": "loss"}
+    if not isinstance(found, dict):
+        return {"failed_by": " ".join(str(found).split())[:MOST_TEXT]}
+    known = {"failed_" + key: found[key] for key in ("p99_us", "load", "load_of_others") if key in found}
+    return {"failed_by": "delay" if "p99_us" in found else "time", **known}
+
+
 class CapacityBench(MediaBench):
     """Each round of a variant is one search. @most: of the search, where that is not the scenario's. "load" is of the server's
     share."""
@@ -111,18 +124,18 @@ class CapacityBench(MediaBench):
         return dataclasses.replace(scenario, players=count)
 
     def _probe(self, scenario, variant, seconds, count):
-        """Figures of a run with so many: without a delay if it was behind. The reason if it failed."""
+        """Figures of a run with so many: without a delay if it was behind. The error if it failed."""
         loaded = self.with_load(scenario, count)
         try:
             found = self.measure(loaded, variant, seconds, super().plan(loaded, seconds), (), 2 * count / CONNECTS_PER_S, SLACK)[0]
         except Behind as behind:
             found = behind.figures
         except RunError as error:
-            return f"{count}: {error}"
+            return error
         return {**found, "load": found["load"] / SHARE}
 
     def run(self, scenario, variant, seconds, plan):
-        runs, failures, end = [], [], time.monotonic() + BUDGET
+        runs, failures, end = [], {}, time.monotonic() + BUDGET  # Failures: the last one of each number.
         most_delay_us = scenario.most_delay_us + window_us(variant)
 
         def probe(count):
@@ -130,19 +143,20 @@ class CapacityBench(MediaBench):
             figures = self._probe(scenario, variant, seconds, count)
             if isinstance(figures, dict) and is_served(figures, most_delay_us):
                 return figures
-            failures.append(figures)
+            failures[count] = figures
             return False if isinstance(figures, dict) and is_certain(figures) else None
 
         most = self.most or scenario.most
         near = {"first": plan[variant], "step": NEAR} if variant in plan else {"first": scenario.first}
         count, figures, bad = search(probe, most=most, is_over=lambda: time.monotonic() > end, **near)
         if not figures:
-            last = failures[-1]
-            raise RunError("serves none: " + (last if isinstance(last, str) else f"a delay of {last.get('p99_us', 0):.0f} us"))
+            why = ", ".join(f"{key} {value}" for key, value in why_failed(failures[runs[-1]]).items())
+            raise RunError(f"serves none: {runs[-1]}: {why}")
         plan[variant] = count  # The next round begins there.
         limited = is_limited_by_load(figures, scenario.most_delay_us) or any(
-            is_limited_by_load(one, scenario.most_delay_us) for one in failures if isinstance(one, dict))
-        return {**figures, "capacity": count, "failed": bad or 0, "limited_by_load": float(limited), "runs": len(runs)}
+            is_limited_by_load(one, scenario.most_delay_us) for one in failures.values() if isinstance(one, dict))
+        return {**figures, "capacity": count, "failed": bad or 0, **(why_failed(failures[bad]) if bad else {}),
+                "limited_by_load": float(limited), "runs": len(runs)}
 
     def count(self, _scenario, _variant, _seconds, _plan):
         return {}

@@ -9,14 +9,14 @@ import difflib
 import os
 import re
 
-from compare import report, results, scenarios, summary
+from compare import points, report, results, scenarios, summary
 
 # Each region stands in its document once.
 REGIONS = {
-    "README.md": {"costs": summary.costs, "others": summary.others},
+    "README.md": {"costs": summary.costs, "uring": summary.uring, "servers": points.servers, "others": points.others},
     "bench/README.md": {"sweeps": summary.sweeps, "kernels": summary.kernels, "peers-publishers": summary.peers_publishers,
                         "peers-players": summary.peers_players, "tls": summary.tls, "capacity": summary.capacity, "targets": summary.targets,
-                        "sittings": summary.sittings, "uring": summary.uring},
+                        "sittings": summary.sittings, "unrecorded": summary.unrecorded, "uring": summary.uring},
 }
 # Plots of several recordings, shown in README.md.
 PLOTS = {"costs": summary.costs_plot}

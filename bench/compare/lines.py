@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 from compare.processes import RunError
+from compare.scenarios import LINES, MISSES
 
 # The caches that are simulated, whatever the machine has: size, ways, bytes of a line. The last one is as large as a core's
 # own second level.
@@ -19,6 +20,9 @@ EVENTS = 9  # Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw
 LOAD = ("/bench/lines/", "/tests/sim/")
 COPIES = ("mem", "__mem")
 MOST = 25  # Functions.
+RELAY = ("bench-lines", "the relay, from a receive's blocks on")
+SERVER = ("bench-lines-server", "the data plane, from a receive's completion on")
+PROGRAMS = dict(zip(LINES.variants, ((*one, options) for one in (RELAY, SERVER) for options in ((), ("--no-cache",)))))
 
 
 def parse(text):
@@ -78,15 +82,17 @@ def per_frame(program, milliseconds, options):
 
 
 def show(folder, quick):
-    """The table, with groups cached and without."""
+    """The tables, with groups cached and without. The totals of each variant, as one round."""
     if not shutil.which("valgrind"):
         raise RunError("--lines needs valgrind: tools/install-deps bench")
-    for program, what in (("bench-lines", "the relay, from a receive's blocks on"),
-                          ("bench-lines-server", "the data plane, from a receive's completion on")):
-        for name, options in (("cached groups of 2 s", ()), ("no cache", ("--no-cache",))):
-            rows = per_frame(os.path.join(folder, program), QUICK_MILLISECONDS if quick else MILLISECONDS, options)
-            print(f"{what}: 100 publishers, {name}\n{'instr':>10} {'L1 misses':>10} {'L2 misses':>10}  a frame")
-            total = ("all", *(sum(row[i] for row in rows) for i in (1, 2, 3)))
-            for function, instructions, first, last in (total, *rows[:MOST]):
-                print(f"{instructions:10.1f} {first:10.2f} {last:10.2f}  {function}")
-            print(flush=True)
+    rounds = {}
+    for variant, (program, what, options) in PROGRAMS.items():
+        rows = per_frame(os.path.join(folder, program), QUICK_MILLISECONDS if quick else MILLISECONDS, options)
+        print(f"{what}: 100 publishers, {'no cache' if options else 'cached groups of 2 s'}\n"
+              f"{'instr':>10} {'L1 misses':>10} {'L2 misses':>10}  a frame")
+        totals = [sum(row[i] for row in rows) for i in (1, 2, 3)]
+        for function, instructions, first, last in (("all", *totals), *rows[:MOST]):
+            print(f"{instructions:10.1f} {first:10.2f} {last:10.2f}  {function}")
+        print(flush=True)
+        rounds[variant] = [dict(zip(("instructions", "first_level_misses", MISSES), totals))]
+    return rounds

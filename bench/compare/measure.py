@@ -58,11 +58,11 @@ class NetworkBench(Bench):
 
     def plan(self, scenario, seconds):
         """What will be sent, and what the receivers must find in it."""
-        done = subprocess.run([self._sender(scenario), "--describe", *scenario.send_options(seconds)], capture_output=True, text=True,
-                              check=False)
+        sending = scenario.send_options(seconds)
+        done = subprocess.run([self._sender(scenario), "--describe", *sending], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RunError(done.stderr.strip())
-        return json.loads(done.stdout.removeprefix("plan "))
+        return {**json.loads(done.stdout.removeprefix("plan ")), "sending": sending}
 
     def run(self, scenario, variant, seconds, plan):
         """The figures of one run."""
@@ -94,7 +94,7 @@ class NetworkBench(Bench):
             receiver = stack.enter_context(Program(command, deadline, counting.pass_fds if counting else ()))
             port = receiver.expect("listening")
             sender = stack.enter_context(Program([self._sender(scenario), "--port", port, *cpu(SENDER_CPU),
-                                                  *scenario.send_options(seconds)], deadline))
+                                                  *plan["sending"]], deadline))
             try:
                 sender.expect("connected")
                 receiver.expect("ready")
@@ -168,6 +168,7 @@ def figures(plan, result, detail, sent, counted):
     grown = 1024 * (memory["connected"]["private_kib"] - memory["listening"]["private_kib"])
     values = {
         **costs(result, plan["packets"], counted),
+        "packets": plan["packets"],
         "resident_kib": memory["finished"]["resident_kib"],
         "private_kib": memory["finished"]["private_kib"],
         "private_bytes_per_connection": grown / result["connections"],
@@ -256,6 +257,7 @@ class MemoryBench(Bench):
             "ns_per_operation": used / operations * 1e9,
             "million_operations_per_s": operations / result["wall_s"] / 1e6,
             "allocations_per_operation": result["allocations"] / operations,
+            "operations": operations,
             "page_faults": result["page_faults"],
             "resident_kib": result["peak_resident_kib"],
             "wall_s": result["wall_s"],

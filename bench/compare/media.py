@@ -9,7 +9,7 @@ import time
 from compare import certificate, perf as counters
 from compare.measure import GRACE, SENDER_CPU, Bench, cpu, memory_kib, processor_seconds, workers
 from compare.peers import OTHERS
-from compare.processes import Program, RunError
+from compare.processes import Lost, Program, RunError
 from compare.scenarios import REAL
 from compare.servers import Sluiced
 
@@ -178,7 +178,7 @@ class MediaBench(Bench):
             own = server.finish(plan)
             if player:
                 if arrived["without_all"]:
-                    raise RunError(f"{arrived['without_all']} of {arrived['players']} players have not got all")
+                    raise Lost(f"{arrived['without_all']} of {arrived['players']} players have not got all")
                 player.say(str(sent["start_ns"]))
                 own.update(json.loads(player.expect("delays")))
             if sends is not None:
@@ -235,6 +235,7 @@ def figures(scenario, plan, spans, others_used, wall, sends):
         "system_us_per_mbit": used * (1 - share) / gigabits * 1000,
         "cpu_s_per_gb": used / gigabits * 8,
         "us_per_frame": used / frames * 1e6,
+        "user_us_per_frame": used * share / frames * 1e6,
         "mbit_per_s": gigabits / wall * 1000,
         "wall_s": wall,
     }

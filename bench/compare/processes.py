@@ -18,6 +18,10 @@ class Refused(RunError):
     """A run that this machine does not allow."""
 
 
+class Lost(RunError):
+    """Not all that was sent has come."""
+
+
 class Program:
     """A child whose output is read line by line. It is in a session of its own, so Ctrl-C reaches it through us only."""
 

@@ -37,23 +37,24 @@ DELAY = (
     ("player's turn us", "player_turn_p99_us", "{:.0f}"),
 )
 CAPACITY = (
-    ("capacity", "capacity", "{:.0f}"), ("first failed", "failed", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
-    ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"), ("us/Mbit", "cpu_us_per_mbit", "{:.0f}"),
+    ("capacity", "capacity", "{:.0f}"), ("first failed", "failed", "{:.0f}"), ("by", "failed_by", "{}"),
+    ("p99 us", "p99_us", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"), ("us/Mbit delivered", "cpu_us_per_mbit", "{:.0f}"),
     ("load's us/Mbit", "others_us_per_mbit", "{:.0f}"), ("sender late us", "sender_late_p99_us", "{:.0f}"),
     ("player's turn us", "player_turn_p99_us", "{:.0f}"), ("limited by the load", "limited_by_load", "{:.0f}"),
     ("runs", "runs", "{:.0f}"),
 )
+LINES = (("instr", "instructions", "{:.0f}"), ("L1 misses", "first_level_misses", "{:.2f}"), ("L2 misses", scenarios.MISSES, "{:.2f}"))
 COLUMNS = {scenarios.Media: MEDIA, scenarios.Latency: DELAY, scenarios.Capacity: CAPACITY, scenarios.Network: NETWORK,
-           scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
+           scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP, scenarios.Lines: LINES}
 WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
         scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit",
-        scenarios.CAPACITY: "capacity"}
+        scenarios.CAPACITY: "capacity", scenarios.MISSES: "misses of the second level"}
 # Of figures that have a bound of their own.
 UNITS = {
     "syscalls_per_packet": "system calls a packet", "private_bytes_per_connection": "bytes of memory a connection",
     "private_bytes_per_player": "bytes of memory a player", "private_bytes_per_publisher": "bytes of memory a publisher",
     "allocations_per_operation": "allocations a packet", scenarios.LATENCY: "p99, us", scenarios.TIME: "ns",
-    scenarios.PER_MBIT: "us/Mbit",
+    scenarios.PER_MBIT: "us/Mbit", scenarios.MISSES: "misses of the second level a frame", "user_us_per_frame": "us of user mode a frame",
 }
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
@@ -62,6 +63,7 @@ PARTS = {
     scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
     scenarios.PER_MBIT: (("user_us_per_mbit", "system_us_per_mbit"), "Server's CPU microseconds per Mbit: user (dark), system (light)"),
     scenarios.CAPACITY: (("capacity",), "Publishers or players that a fifth of a processor serves"),
+    scenarios.MISSES: ((scenarios.MISSES,), "Misses of the second level a frame"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 

@@ -11,6 +11,7 @@ import os
 
 MACHINE = "machine.csv"
 KEYS = ("sitting", "round", "variant")
+TEXTS = ("failed_by",)  # Figures that are words.
 COUNTED = "counted"  # In place of the round's number: what was counted in a run of its own.
 
 
@@ -37,7 +38,9 @@ def names(folder):
 
 
 def written(value):
-    """Whole numbers as they are, others to nine digits: more than any clock here has."""
+    """Words and whole numbers as they are, others to nine digits: more than any clock here has."""
+    if isinstance(value, str):
+        return value
     return f"{value:.0f}" if value == int(value) else f"{value:.9g}"
 
 
@@ -60,7 +63,7 @@ def read(folder, name, machine):
     for row in read_table(path_of(folder, name)):
         try:
             sitting, number, variant = (row.pop(key) for key in KEYS)
-            figures = {key: float(value) for key, value in row.items() if value}
+            figures = {key: value if key in TEXTS else float(value) for key, value in row.items() if value}
         except (KeyError, TypeError, ValueError) as error:
             raise Unsound(f"{name}.csv: {error}") from None
         sittings.add(sitting)

@@ -8,7 +8,9 @@ TIME = "ns_per_operation"
 CPU_PER_PACKET = "cpu_s_per_mpackets"
 LATENCY = "p99_us"
 CAPACITY = "capacity"
+MISSES = "second_level_misses"
 
+ROUNDS = 5  # Of a recording, unless it says otherwise.
 REAL = 68.0  # Frames of a real stream in a second: 25 pictures and 43 of audio.
 
 BEST = "best"
@@ -38,6 +40,7 @@ class Scenario:
     slow: bool = False  # Left out of a quick look.
     along: str = ""  # The setting whose values the variants differ in, where the plot is a curve.
     more_is_better = False  # Of the figure.
+    paced = False  # Whether the load takes its time, however fast the variant is.
 
     def is_ours(self, variant):
         return variant.split("+")[0] in ("uring", "library")
@@ -52,8 +55,10 @@ class Memory(Scenario):
     operations_per_second: float = 1e6
     figure = TIME
 
+    MOST = (1 << 32) - 1  # Operations of a run.
+
     def operations(self, seconds):
-        return max(100, round(self.operations_per_second * seconds))
+        return min(self.MOST, max(100, round(self.operations_per_second * seconds)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +151,12 @@ class Media(Network):
 
     def is_baseline(self, variant):
         return variant == "epoll"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lines(Scenario):
+    """Work of bench-lines and bench-lines-server under cachegrind, which perf-compare --lines records: no time, one round."""
+    figure = MISSES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,7 +292,8 @@ WITHOUT_WAITS = AS_IT_COMES + "+batch=0"
 RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+gop=0", "mediamtx")
 RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
-                     Target("private_bytes_per_publisher", "uring+gop-size=0", None, 8192))
+                     Target("private_bytes_per_publisher", "uring+gop-size=0", None, 8192),
+                     Target("user_us_per_frame", "uring", None, 1.0))
 # By default with the automatic merge window; without one, as nginx-rtmp; with those of SRS.
 SENDERS = ("uring", "uring+gop-size=0", "uring+flv", "uring+merge-window=0", "nginx-rtmp", "uring+merge-window=20", "srs+mw=20",
            "uring+merge-window=350", "srs", "mediamtx")
@@ -442,6 +454,11 @@ SCENARIOS = (
 )
 
 
+# Half of the misses before the daemon's packets were laid out by cache lines, 7.6.
+LINES = Lines("lines", "A frame of 100 publishers in the daemon, without system calls, by cachegrind",
+              ("relay", "relay+no-cache", "data-plane", "data-plane+no-cache"), (Target(MISSES, "relay", None, 3.8),), slow=True)
+
+
 def settings(name, values, base="uring"):
     """Our default against other values of one setting."""
     return (base, *(f"{base}+{name}={value}" for value in values))
@@ -476,7 +493,7 @@ ON_KERNELS = tuple((kernel, name) for kernel in KERNELS for name in KERNEL_SCENA
 # Several scenarios by one name.
 TOGETHER = {"capacity": ("capacity-publishers", "capacity-players")}
 SWEPT = tuple((sweep, name) for sweep, (_, chosen) in SWEEPS.items() for name in chosen)
-BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, LINES)}
 
 
 def swept(sweep, name):

@@ -7,7 +7,7 @@ import urllib.request
 
 from compare import certificate
 from compare.measure import GRACE, daemon_cpus
-from compare.processes import Program, RunError
+from compare.processes import Lost, Program, RunError
 
 
 def ask(url):
@@ -101,7 +101,7 @@ class Sluiced(Server):
         found = [sum(counts) for counts in zip(*((one["frames"]["video"], one["frames"]["audio"], one["frames_dropped"])
                                                  for one in state["streams"]))]
         if found != [plan["video"], plan["audio"], 0]:
-            raise RunError(f"{found[0]} pictures and {found[1]} frames of audio, {found[2]} dropped, "
-                           f"where {plan['video']} and {plan['audio']} were sent")
+            raise Lost(f"{found[0]} pictures and {found[1]} frames of audio, {found[2]} dropped, "
+                       f"where {plan['video']} and {plan['audio']} were sent")
         return {"payload_bytes_copied": state["pool"]["payload_bytes_copied"],
                 "peak_held_blocks": state["pool"]["blocks_held_peak"]}

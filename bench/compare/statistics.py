@@ -5,10 +5,15 @@ import statistics
 from compare.scenarios import BEST
 
 
+def middle(values):
+    """The median; of words all that there are."""
+    return "; ".join(dict.fromkeys(values)) if isinstance(values[0], str) else statistics.median(values)
+
+
 def medians(rounds):
     """Of each figure that every round has."""
     shared = set(rounds[0]).intersection(*rounds[1:])
-    return {key: statistics.median(run[key] for run in rounds) for key in rounds[0] if key in shared}
+    return {key: middle([run[key] for run in rounds]) for key in rounds[0] if key in shared}
 
 
 def ratio(ours, theirs, figure):

@@ -29,6 +29,13 @@ def table(heading, rows):
     return [first.replace("|  |", "| |"), "|" + "---|" * len(heading), *others]
 
 
+def fewer(recordings, *names, form=" ({})"):
+    """Behind what has recordings of fewer rounds than usual: how many the least of them has. Otherwise nothing."""
+    found = [len(runs) for name in names if name in recordings for runs in recordings[name].rounds.values()]
+    least = min(found, default=scenarios.ROUNDS)
+    return form.format(f"{least} round{'s' * (least > 1)}") if least < scenarios.ROUNDS else ""
+
+
 def medians(recordings, name):
     """Of each variant: medians of the rounds, and what was counted."""
     return report.summary(recordings[name].rounds, recordings[name].counted)
@@ -49,16 +56,23 @@ def targets(recordings):
     return [*table(("scenario", "what", "target", "measured", ""), rows), "", f"{met} of {len(rows)} are met."]
 
 
+def sender_s_per_gb(figures):
+    """CPU seconds of the program that has sent what was received; its own part before and behind the span among them."""
+    return figures["sender_cpu_s"] * figures["cpu_s_per_gb"] / figures["cpu_s"]
+
+
 def sweep(recordings, name):
-    """Processor time with each value of a setting, the default's being 1."""
+    """Processor time with each value of a setting, the default's being 1, and the sender's likewise."""
     variants, chosen = scenarios.SWEEPS[name]
     ours, *others = variants
     rows = []
     for one in chosen:
-        ratios = statistics.ratios(scenarios.BY_NAME[one], recordings[scenarios.swept(name, one)].rounds)[ours]
+        recorded = scenarios.swept(name, one)
+        ratios = statistics.ratios(scenarios.BY_NAME[one], recordings[recorded].rounds)[ours]
+        senders = {variant: sender_s_per_gb(figures) for variant, figures in medians(recordings, recorded).items()}
         rows.append([f"`{one}`", *(f"{1 / ratios[other]['of_medians']:.2f} "
-                                   f"({1 / ratios[other]['most']:.2f} to {1 / ratios[other]['least']:.2f})"
-                                   for other in others)])
+                                   f"({1 / ratios[other]['most']:.2f} to {1 / ratios[other]['least']:.2f}), "
+                                   f"{senders[other] / senders[ours]:.2f}" for other in others)])
     return table((name, *(f"`{one.rpartition('=')[2]}`" for one in others)), rows)
 
 
@@ -126,31 +140,64 @@ def peers_players(recordings):
 SECURE = ("tls-publishers", "tls-players")
 
 
+def with_and_without(scenario):
+    """Variants with TLS and what each has without, ours first; and theirs alone."""
+    targets_of = [target for target in scenario.targets if target.bases]
+    theirs = targets_of[0].theirs
+    return {**{target.ours: target.bases[0] for target in targets_of}, theirs: targets_of[0].bases[1]}, theirs
+
+
 def tls(recordings):
-    """What TLS adds to each server: to a Mbit, to the memory of a connection; and ours of nginx's."""
+    """What TLS adds to each server: to a Mbit, to the memory of a connection; and ours of nginx's. Pairs are without TLS and with."""
     rows = []
     for name in SECURE:
         figures = medians(recordings, name) if name in recordings else {}
         memory = "private_bytes_per_player" if scenarios.BY_NAME[name].players else "private_bytes_per_publisher"
-        pairs = {target.ours: target.bases[0] for target in scenarios.BY_NAME[name].targets if target.bases}
-        theirs, base = next((target.theirs, target.bases[1]) for target in scenarios.BY_NAME[name].targets if target.bases)
+        pairs, theirs = with_and_without(scenarios.BY_NAME[name])
         added = {one: {key: figures[one][key] - figures[without][key] for key in (scenarios.PER_MBIT, memory)}
-                 for one, without in {**pairs, theirs: base}.items() if {one, without} <= figures.keys()}
-        for one, without in {**pairs, theirs: base}.items():
-            costs = [cell(figures.get(variant, {}), scenarios.PER_MBIT) for variant in (without, one)]
+                 for one, without in pairs.items() if {one, without} <= figures.keys()}
+        for one, without in pairs.items():
+            both = [figures.get(variant, {}) for variant in (without, one)]
             own, other = (added.get(variant, {}).get(scenarios.PER_MBIT) for variant in (one, theirs))
-            rows.append((f"`{name}`", f"`{one}`", f"`{without}`", *costs, cell(added.get(one, {}), scenarios.PER_MBIT),
+            rows.append((f"`{name}`{fewer(recordings, name)}", f"`{one}`", f"`{without}`",
+                         *(", ".join(cell(each, key, form) for each in both)
+                           for key, form in ((scenarios.PER_MBIT, "{:.0f}"), ("others_us_per_mbit", "{:.0f}"), ("load", "{:.2f}"),
+                                             ("load_of_others", "{:.2f}"))),
+                         ", ".join(milliseconds(each[scenarios.LATENCY]) if scenarios.LATENCY in each else "-" for each in both),
+                         cell(added.get(one, {}), scenarios.PER_MBIT),
                          f"{own / other:.2f}" if own is not None and other and other > 0 and one != theirs else "-",
                          thousands(added[one][memory]) if one in added else "-"))
-    return table(("scenario", "with TLS", "without", "us/Mbit without", "with", "added", "of nginx's", "bytes of memory added"), rows)
+    return table(("scenario", "with TLS", "without", "us/Mbit", "of the load", "load of its core", "of the other one",
+                  "p99 of the delay, ms", "us/Mbit added", "of nginx's", "bytes of memory added"), rows)
+
+
+def not_served(figures):
+    """The fewest that are not served, and what is known of why: older recordings have the number alone."""
+    if not figures.get("failed"):
+        return "-"
+    parts = [figures.get("failed_by", "-"),
+             *(f"{heading} {cell(figures, key, form, scale)}" for heading, key, form, scale in
+               (("p99 of", "failed_p99_us", "{:.0f} ms", 1000), ("load", "failed_load", "{:.2f}", 1),
+                ("of the other one", "failed_load_of_others", "{:.2f}", 1)) if key in figures)]
+    return cell(figures, "failed") + ": " + ", ".join(parts)
+
+
+def by_sent(name, figures, key):
+    """A cost of a Mbit of what publishers send; it is recorded by what is delivered, of which publishers are not all."""
+    played = scenarios.BY_NAME[name].played
+    if key not in figures or played is None:
+        return cell(figures, key)
+    return f"{figures[key] * min(1, played / figures['capacity']):.0f}"
 
 
 def capacity(recordings):
     """What a fifth of a processor serves. Where the programs that make the load were at their limit first, it is at least that."""
-    return table(("scenario", "server", "serves", "p99 of the delay, ms", "us/Mbit", "of the load", "load of its part",
-                  "of the other one", "sender late by, ms", "players' turn, ms"),
-                 [(f"`{name}`", f"`{variant}`", ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"),
-                   cell(figures, "p99_us", "{:.0f}", 1000), cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
+    return table(("scenario", "server", "serves", "not served, by", "p99 of the delay, ms", "us/Mbit", "of the load",
+                  "load of its part", "of the other one", "sender late by, ms", "players' turn, ms"),
+                 [(f"`{name}`{fewer(recordings, name)}", f"`{variant}`",
+                   ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"), not_served(figures),
+                   cell(figures, "p99_us", "{:.0f}", 1000), by_sent(name, figures, "cpu_us_per_mbit"),
+                   by_sent(name, figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
                    cell(figures, "sender_late_p99_us", "{:.1f}", 1000), cell(figures, "player_turn_p99_us", "{:.1f}", 1000))
                   for name, variant, figures in variants_of(recordings, CAPACITIES)])
@@ -183,62 +230,19 @@ def cost_ratios(recordings):
 
 
 def costs(recordings):
-    """The same as a table."""
-    return table(("load", *COMPARED), [[load, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)]
-                                       for load, ratios in cost_ratios(recordings)])
+    """The same as a table, with the CPU of both sides."""
+    rows = []
+    for (load, ratios), (_, name, ours, _) in zip(cost_ratios(recordings), COSTS):
+        figures = medians(recordings, name)[ours]
+        rows.append((load + fewer(recordings, name), f"{figures[scenarios.CPU]:.2f}, {sender_s_per_gb(figures):.2f}",
+                     *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)))
+    return table(("load", "s/GB of ours, of its sender", *COMPARED), rows)
 
 
 def costs_plot(recordings):
     """The same as SVG."""
     return plot.groups("CPU per GB received: libsluice on io_uring divided by others",
                        "Medians. Shorter is less CPU; the red line is equal cost.", COMPARED, list(cost_ratios(recordings)))
-
-
-def others(recordings):
-    """What is said beside that table, a point for each kind of use; without those of which nothing is recorded. "-" is not
-    recorded yet."""
-    def median(name, variant, key, form="{:.0f}", scale=1.0):
-        return cell(medians(recordings, name).get(variant, {}), key, form, scale) if name in recordings else "-"
-
-    def ratio(name, ours, theirs, key=None):
-        rounds, key = recordings[name].rounds if name in recordings else {}, key or scenarios.BY_NAME[name].figure
-        found = ours in rounds and theirs in rounds and statistics.ratio(rounds[ours], rounds[theirs], key)
-        return f"{found['of_medians']:.2f}" if found else "-"
-
-    windows = [median("merge-window", f"uring+merge-window={window}", scenarios.PER_MBIT) for window in scenarios.WINDOWS]
-    publishers, ticks, players = "peers-publishers", "peers-publishers-500", "peers-players"
-    rtsp = [median(name, variant, scenarios.PER_MBIT) for name in ("rtsp-publishers", "rtsp-players")
-            for variant in ("uring", "uring+flv")]
-    served = [median(name, variant, "capacity") for name in reversed(CAPACITIES) for variant in ("uring", "nginx-rtmp", "srs")]
-    delays = [median("latency-10", "uring", key, "{:.1f}", 1000) for key in ("p50_us", "p99_us")]
-    nginx = [ratio(players, "uring", "nginx-rtmp"), ratio(players, "uring+merge-window=0", "nginx-rtmp"),
-             ratio("peers-players-2000", "uring", "nginx-rtmp"),
-             *(ratio(name, variant, "nginx-rtmp") for variant in ("uring", scenarios.AS_IT_COMES) for name in (publishers, ticks))]
-    gortsplib = [ratio(name, "uring", "gortsplib") for name in ("peers-rtsp-players", "peers-rtsp-publishers")]
-    srs = [ratio(players, "uring+merge-window=350", "srs"), ratio(publishers, "uring", "srs")]
-    clients = [ratio("resp-get-1m", "uring", "hiredis"), ratio("websocket", "uring", "evbuffer")]
-    memory = median("merge-window", "uring+merge-window=0", "private_bytes_per_player", "{:.1f}", 1000)
-    points = (
-        (windows, f"`sluiced` by RTMP, one real stream of 1 Mbit/s to 500 players: {windows[0]} microseconds of CPU per Mbit delivered "
-         f"without a merge window, {windows[1]} with 20 ms, {windows[2]} with 100 ms, {windows[3]} with 350 ms (`--merge-window`); "
-         f"{memory} KB of memory per player."),
-        (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for 500 players ({nginx[1]} without "
-         f"a merge window), {nginx[2]} for 2000; {nginx[3]} for 100 publishers that are independent, and {nginx[4]} for 500 whose frames "
-         f"come in ticks of 5 ms. These have no players, so they are read every 100 ms; as frames come ({nginx[5]} and {nginx[6]}) with "
-         "`--unwatched-interval 0`."),
-        (gortsplib, f"Beside gortsplib, by RTSP: {gortsplib[0]} of its CPU for players, {gortsplib[1]} for publishers."),
-        (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),
-        (served, f"A fifth of a core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
-         f"{served[2]}), and {served[3]} publishers, the first 20 with a player (nginx-rtmp {served[4]}, SRS {served[5]})."),
-        (rtsp, f"RTSP: {rtsp[0]} microseconds per Mbit received from 100 publishers of 1 Mbit/s (the same media in FLV: {rtsp[1]}); "
-         f"{rtsp[2]} per Mbit delivered to 1,000 players (FLV: {rtsp[3]})."),
-        (delays, f"From publisher to player, default window of 2 ms, at a tenth of a core's capacity: median {delays[0]} ms, 99 % within "
-         f"{delays[1]} ms."),
-        (clients, f"GET of 1 MiB from Redis into the caller's memory: {clients[0]} of hiredis. WebSocket echo of 50-byte messages: "
-         f"{clients[1]} of libevent's bufferevent."),
-    )
-    return [line for figures, point in points if set(figures) != {"-"} for line in textwrap.wrap("- " + point, 128, subsequent_indent="  ",
-                                                               break_on_hyphens=False)]
 
 
 TIE = 0.10
@@ -277,6 +281,18 @@ def sittings(recordings):
         rows.append((machine["date"][:16].replace("T", " "), f"{commit[:7]} {changed}".strip(), machine["seconds"],
                      ", ".join(shown)))
     return table(("taken (UTC)", "commit", "seconds a run", "scenarios and sweeps"), rows)
+
+
+def unrecorded(recordings):
+    """Scenarios that have no recording, and those whose recordings are without some of their variants."""
+    without = [name for name in scenarios.BY_NAME if name not in recordings]
+    partly = [name for name, scenario in scenarios.BY_NAME.items()
+              if name in recordings and not set(scenario.variants) <= recordings[name].rounds.keys()]
+    points = (("Not recorded yet", without),
+              ("Recorded without some of their variants, which came later or were not installed", partly))
+    return [line for heading, found in points
+            for line in textwrap.wrap(f"- {heading}: {', '.join(f'`{name}`' for name in found) or 'none'}.", 128,
+                                      subsequent_indent="  ", break_on_hyphens=False)]
 
 
 def lines(recordings):

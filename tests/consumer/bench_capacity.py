@@ -6,6 +6,7 @@ Usage: bench_capacity.py ROOT
 import itertools
 import os
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -113,6 +114,44 @@ class Search(unittest.TestCase):
         self.assertTrue(capacity.is_certain(behind))
         self.assertFalse(capacity.is_certain({**behind, "load": 0.94}))
 
+    def test_why_it_does_not_serve(self):
+        figures = {"p99_us": 312e3, "load": 1.0, "load_of_others": 0.5}
+        known = {"failed_load": 1.0, "failed_load_of_others": 0.5}
+        self.assertEqual(capacity.why_failed(figures), {"failed_by": "delay", "failed_p99_us": 312e3, **known})
+        del figures["p99_us"]  # It was ended early.
+        self.assertEqual(capacity.why_failed(figures), {"failed_by": "time", **known})
+        self.assertEqual(capacity.why_failed(processes.Lost("3 of 500 players have not got all")), {"failed_by": "loss"})
+        said = capacity.why_failed(processes.RunError("the server\nhas not all " + "x" * 100))["failed_by"]
+        self.assertEqual(said, ("the server has not all " + "x" * 100)[:capacity.MOST_TEXT])
+
+    def run_with(self, bound, most=None):
+        """A search whose runs are a function: up to the bound all are served, beyond it some frames are lost, far beyond it all are late."""
+        class Bench(capacity.CapacityBench):
+            def _probe(self, scenario, variant, seconds, count):
+                if bound < count <= 2 * bound:
+                    return processes.Lost("some")
+                late = count > bound
+                return {"load": 1.2 if late else 0.5, "load_of_others": 0.1, "p99_us": 300e3 if late else 50e3}
+        return Bench("", None, most).run(scenarios.BY_NAME["capacity-players"], "uring", 3, {})
+
+    def test_a_result_says_what_failed_first(self):
+        figures = self.run_with(1400)
+        self.assertEqual((figures["failed_by"], figures["limited_by_load"]), ("loss", 0))
+        self.assertNotIn("failed_p99_us", figures)
+        self.assertTrue(figures["capacity"] <= 1400 < figures["failed"], figures)
+        self.assertEqual(self.run_with(600, most=500)["failed"], 0)
+        with self.assertRaisesRegex(processes.RunError, "serves none: 1: failed_by delay, failed_p99_us 300000"):
+            self.run_with(0)
+
+    def test_words_are_recorded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rounds = {"uring": [{"capacity": 7, "failed_by": "delay"}, {"capacity": 9, "failed_by": "loss, of 3"}],
+                      "srs": [{"capacity": 7}, {"capacity": 8}]}
+            results.write(folder, "capacity-players", rounds, {}, {"sitting": "1"})
+            read = results.read_all(folder)["capacity-players"].rounds
+            self.assertEqual(read, rounds)
+            self.assertEqual(statistics.medians(read["uring"]), {"capacity": 8, "failed_by": "delay; loss, of 3"})
+
     def test_a_window_is_allowed_for(self):
         windows = {"uring": 0, "uring+merge-window=auto": 0, "uring+merge-window=20": 20000, "epoll+batch=0+merge-window=350": 350000,
                    "nginx-rtmp": 0, "srs": 350000, "srs+mw=20": 20000, "srs+gop=0": 350000}
@@ -130,5 +169,5 @@ class Search(unittest.TestCase):
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.join(os.path.abspath(sys.argv.pop(1)), "bench"))
-    from compare import capacity, scenarios, statistics
+    from compare import capacity, processes, results, scenarios, statistics
     unittest.main()

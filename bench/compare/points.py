@@ -1,0 +1,97 @@
+"""What README.md shows of the daemon beside other servers, and of other uses of the library."""
+
+import textwrap
+
+from compare import scenarios, statistics, summary
+
+PUBLISHERS, TICKS, PLAYERS, MORE_PLAYERS = "peers-publishers", "peers-publishers-500", "peers-players", "peers-players-2000"
+OTHERS = ("nginx-rtmp", "srs", "gortsplib")
+SERVERS = ("sluiced", "nginx-rtmp", "SRS", "gortsplib")
+# What a row is called, its scenario, the variant of ours, and those of others that it is compared with.
+ROWS = (
+    ("500 RTMP players", PLAYERS, "uring", ("nginx-rtmp",)),
+    ("the same, no merge window", PLAYERS, "uring+merge-window=0", ("nginx-rtmp",)),
+    ("the same, 350 ms on both sides", PLAYERS, "uring+merge-window=350", ("srs",)),
+    ("2000 RTMP players, most of them read every 50 ms", MORE_PLAYERS, "uring", ("nginx-rtmp",)),
+    ("the same, no merge window", MORE_PLAYERS, "uring+merge-window=0", ("nginx-rtmp",)),
+    ("the same, 350 ms on both sides", MORE_PLAYERS, "uring+merge-window=350", ("srs",)),
+    ("100 RTMP publishers, independent, read every 100 ms", PUBLISHERS, "uring", ("nginx-rtmp", "srs")),
+    ("the same, as frames come, no window", PUBLISHERS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
+    ("500 RTMP publishers in ticks of 5 ms, read every 100 ms", TICKS, "uring", ("nginx-rtmp", "srs")),
+    ("the same, as frames come, no window", TICKS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
+    ("500 RTSP players", "peers-rtsp-players", "uring", ("gortsplib",)),
+    ("100 RTSP publishers, read every 100 ms", "peers-rtsp-publishers", "uring", ("gortsplib",)),
+)
+
+
+def median(recordings, name, variant, key, form="{:.0f}", scale=1.0):
+    figures = summary.medians(recordings, name).get(variant, {}) if name in recordings else {}
+    return summary.cell(figures, key, form, scale)
+
+
+def ratio(recordings, name, ours, theirs):
+    """Of the medians of the scenario's figure."""
+    rounds = recordings[name].rounds if name in recordings else {}
+    found = ours in rounds and theirs in rounds and statistics.ratio(rounds[ours], rounds[theirs], scenarios.BY_NAME[name].figure)
+    return f"{found['of_medians']:.2f}" if found else "-"
+
+
+def both_sides(recordings, name, variant):
+    """Microseconds per Mbit: of the server, and of the publishers and players that load it."""
+    return ", ".join(median(recordings, name, variant, key) for key in (scenarios.PER_MBIT, "others_us_per_mbit"))
+
+
+def servers(recordings):
+    """The CPU of both sides, and ours of each other's where there is something to compare."""
+    rows = []
+    for title, name, ours, compared in ROWS:
+        theirs = [f"{both_sides(recordings, name, other)}: {ratio(recordings, name, ours, other)}" if other in compared else ""
+                  for other in OTHERS]
+        rows.append((title + summary.fewer(recordings, name), both_sides(recordings, name, ours), *theirs))
+    return summary.table(("streams of 1 Mbit/s", *SERVERS), rows)
+
+
+def capacity(recordings):
+    """Figures that it says, and a sentence; the other points likewise."""
+    served = [median(recordings, name, variant, "capacity") for name in reversed(summary.CAPACITIES)
+              for variant in ("uring", "nginx-rtmp", "srs")]
+    rounds = [summary.fewer(recordings, name, form="; {}") for name in reversed(summary.CAPACITIES)]
+    return served, (f"A fifth of a core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at "
+                    f"350 ms {served[2]}{rounds[0]}), and {served[3]} publishers, the first 20 with a player (nginx-rtmp {served[4]}, "
+                    f"SRS {served[5]}{rounds[1]}).")
+
+
+def windows(recordings):
+    name, variants = "merge-window", [f"uring+merge-window={window}" for window in scenarios.WINDOWS]
+    costs = [median(recordings, name, variant, scenarios.PER_MBIT) for variant in variants]
+    memory = median(recordings, name, variants[0], "private_bytes_per_player", "{:.1f}", 1000)
+    return costs, (f"`sluiced` by RTMP, one real stream of 1 Mbit/s to 500 players: {costs[0]} microseconds of CPU per Mbit delivered "
+                   f"without a merge window, {costs[1]} with 20 ms, {costs[2]} with 100 ms, {costs[3]} with 350 ms "
+                   f"(`--merge-window`); {memory} KB of memory per player{summary.fewer(recordings, name)}.")
+
+
+def rtsp(recordings):
+    names = ("rtsp-publishers", "rtsp-players")
+    costs = [median(recordings, name, variant, scenarios.PER_MBIT) for name in names for variant in ("uring", "uring+flv")]
+    return costs, (f"RTSP: {costs[0]} microseconds per Mbit received from 100 publishers of 1 Mbit/s (the same media in FLV: {costs[1]}); "
+                   f"{costs[2]} per Mbit delivered to 1,000 players (FLV: {costs[3]}){summary.fewer(recordings, *names)}.")
+
+
+def delay(recordings):
+    delays = [median(recordings, "latency-10", "uring", key, "{:.1f}", 1000) for key in ("p50_us", "p99_us")]
+    return delays, (f"From publisher to player, default window of 2 ms, at a tenth of a core's capacity: median {delays[0]} ms, 99 % within "
+                    f"{delays[1]} ms{summary.fewer(recordings, 'latency-10')}.")
+
+
+def clients(recordings):
+    names = ("resp-get-1m", "websocket")
+    ratios = [ratio(recordings, name, "uring", theirs) for name, theirs in zip(names, ("hiredis", "evbuffer"))]
+    return ratios, (f"GET of 1 MiB from Redis into the caller's memory: {ratios[0]} of hiredis. WebSocket echo of 50-byte messages: "
+                    f"{ratios[1]} of libevent's bufferevent{summary.fewer(recordings, *names)}.")
+
+
+def others(recordings):
+    """A point for each kind of use; without those of which nothing is recorded. "-" is not recorded yet."""
+    points = [one(recordings) for one in (windows, capacity, rtsp, delay, clients)]
+    return [line for figures, point in points if set(figures) != {"-"}
+            for line in textwrap.wrap("- " + point, 128, subsequent_indent="  ", break_on_hyphens=False)]
