@@ -140,46 +140,67 @@ class CurlTest(ProgramCase):
 
 
 class GnutlsTest(ProgramCase):
-    @has("gnutls-cli")
-    def test_requests(self):
-        """GnuTLS says so if a connection does not end with close_notify. Its own end is one, too."""
-        host, port = self.daemon.address()
-        for priority in ("NORMAL:-VERS-ALL:+VERS-TLS1.3", "NORMAL:-VERS-ALL:+VERS-TLS1.2"):
-            for more in ([], ["--resume"]):
-                with self.subTest(priority, more=more):
-                    done = subprocess.run(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", priority, *more,
-                                           "--port", str(port), host], input=b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
-                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=harness.PATIENCE, check=False)
-                    said = done.stdout.decode(errors="replace")
-                    self.assertEqual(done.returncode, 0, said)
-                    self.assertIn("HTTP/1.1 404 Not Found", said)
-                    self.assertNotIn("non-properly terminated", said)
-                    if more:
-                        self.assertIn("This is a resumed session", said)
+    PRIORITIES = ("NORMAL:-VERS-ALL:+VERS-TLS1.3", "NORMAL:-VERS-ALL:+VERS-TLS1.2")
 
-    @has("gnutls-cli")
-    def test_new_keys(self):
-        """A new key of GnuTLS's before each request, with which it asks for one of the daemon's. It takes eight within a second."""
+    def start_client(self, priority):
+        """Takes commands in place of what it sends."""
         host, port = self.daemon.address()
-        client = subprocess.Popen(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", "NORMAL:-VERS-ALL:+VERS-TLS1.3",
+        client = subprocess.Popen(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", priority,
                                    "--inline-commands", "--port", str(port), host], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT)
         self.addCleanup(client.stdout.close)
         self.addCleanup(client.wait)
         self.addCleanup(client.kill)
+        return client
 
-        def send(text, answer):
-            client.stdin.write(text)
-            client.stdin.flush()
-            while not (line := client.stdout.readline()).startswith(answer):
-                self.assertTrue(line)
+    def send(self, client, text, answer):
+        client.stdin.write(text)
+        client.stdin.flush()
+        while not (line := client.stdout.readline()).startswith(answer):
+            self.assertTrue(line)
+
+    def ask(self, client):
         # It takes a command for one if nothing else comes with it.
-        send(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
-        for _ in range(6):
-            send(b"^rekey^\n", b"- Rekey was completed")
-            send(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
+        self.send(client, b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
+
+    def end(self, client):
         client.stdin.close()
         self.assertEqual(client.wait(harness.PATIENCE), 0)
+
+    @has("gnutls-cli")
+    def test_requests(self):
+        """GnuTLS says so if a connection does not end with close_notify. Its own end is one, too."""
+        host, port = self.daemon.address()
+        for priority in self.PRIORITIES:
+            with self.subTest(priority):
+                done = subprocess.run(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", priority,
+                                       "--port", str(port), host], input=b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=harness.PATIENCE, check=False)
+                said = done.stdout.decode(errors="replace")
+                self.assertEqual(done.returncode, 0, said)
+                self.assertIn("HTTP/1.1 404 Not Found", said)
+                self.assertNotIn("non-properly terminated", said)
+
+    @has("gnutls-cli")
+    def test_new_keys(self):
+        """A new key of GnuTLS's before each request, with which it asks for one of the daemon's. It takes eight within a second."""
+        client = self.start_client(self.PRIORITIES[0])
+        self.ask(client)
+        for _ in range(6):
+            self.send(client, b"^rekey^\n", b"- Rekey was completed")
+            self.ask(client)
+        self.end(client)
+
+    @has("gnutls-cli")
+    def test_resume(self):
+        """In TLS 1.3, the ticket comes with the first answer."""
+        for priority in self.PRIORITIES:
+            with self.subTest(priority):
+                client = self.start_client(priority)
+                self.ask(client)
+                self.send(client, b"^resume^\n", b"*** This is a resumed session")
+                self.ask(client)
+                self.end(client)
 
 
 class GstreamerTest(ProgramCase):
