@@ -157,7 +157,8 @@ typedef struct sluice_tls_context_options {
     const char *alpn;
     sluice_tls_version min_version; /**< Default: TLS 1.2. */
     sluice_tls_version max_version; /**< Default: TLS 1.3. */
-    bool no_tickets;                /**< Servers: issue no session tickets. */
+    /** Servers: issue no session tickets. In TLS 1.3 one goes out with the first data. */
+    bool no_tickets;
     /**
      * Servers: seconds for which a ticket key encrypts new tickets; for the same time after that it
      * decrypts old ones. Keys exist in memory only. A ticket is not accepted once a certificate of

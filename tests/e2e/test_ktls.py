@@ -5,6 +5,7 @@ shown, and that everything is relayed nevertheless; the other cases are left out
 kernels that have the module, tools/kernels runs all of this file: tools/kernels 6.1 6.12 newest --tests kTLS
 """
 
+import contextlib
 import functools
 import os
 import re
@@ -18,7 +19,9 @@ import unittest
 
 import flv
 import harness
+import rtmp_servers
 import settings
+import test_tls_out
 import tls
 from harness import AAC, H264, VIDEO, tone
 
@@ -57,10 +60,16 @@ def load_tests(loader, _tests, _pattern):
     """Where the kernel does not encrypt, that this is shown is all there is to test."""
     cases = [StatusTest, ForwardTest]
     if sends() or os.environ.get("SLUICE_TEST_KTLS"):
-        cases += [KeyTest, ForwardKeyTest, ProgramTest]
+        cases += [KeyTest, ForwardKeyTest, ForwardProgramTest, ProgramTest]
     else:
         print("The kernel does not encrypt: %s: %s" % (kernel()[0], os.strerror(kernel()[1])))
     return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
+
+
+def packet_hashes(path):
+    """Of what ffmpeg has noted: [(kind, hash)]."""
+    with open(path, encoding="ascii") as file:
+        return [(kind, line.split(",")[-1].strip()) for kind, _, line in harness.packets(file.read())]
 
 
 def shown_of(setting):
@@ -119,6 +128,10 @@ class KtlsCase(unittest.TestCase):
         """So many players are sent by the kernel."""
         harness.wait_until(lambda: sum(player["ktls"] for player in daemon.api()["players"]) == count,
                            lambda: "%d players by the kernel: %s" % (count, daemon.api()["players"]))
+
+    def wait_sent(self, daemon):
+        harness.wait_until(lambda: [one["ktls"] for one in daemon.api("/api/v1/forwards")["forwards"]] == [True],
+                           lambda: "a forward by the kernel: %s" % daemon.api("/api/v1/forwards"))
 
 
 class EachSetting:
@@ -256,10 +269,6 @@ class ForwardKeyTest(KtlsCase):
         self.wait_sent(daemon)
         return server, daemon, steady
 
-    def wait_sent(self, daemon):
-        harness.wait_until(lambda: [one["ktls"] for one in daemon.api("/api/v1/forwards")["forwards"]] == [True],
-                           lambda: "a forward by the kernel: %s" % daemon.api("/api/v1/forwards"))
-
     def wait_frame(self, server, steady, count=0):
         steady.go_on(4)
         end = steady.sent[-5]
@@ -308,6 +317,73 @@ class ForwardKeyTest(KtlsCase):
             self.wait_frame(server, steady, 1)
             self.assertIn(b"\nDONE\n", server.output)
             self.assertNotIn(b"unexpected eof", server.complaints)
+
+
+class ForwardProgramTest(KtlsCase):
+    """nginx takes a forward by RTMPS, while the kernel encrypts it, for RTMP servers that are not ours: each frame arrives.
+
+    ffmpeg has no RTMPS as a server (5.1 and 9.0: "rtmp_listen not available for rtmps"), so nginx decrypts for it, too.
+    """
+
+    TERMINATOR = test_tls_out.TERMINATOR.replace("ssl_certificate ", "ssl_protocols TLSv1.3; ssl_certificate ", 1)
+    REST = 50  # Tags that are sent when the kernel encrypts, at least.
+
+    def setUp(self):
+        if not rtmp_servers.has_nginx() or not os.path.exists(test_tls_out.STREAM_MODULE):
+            self.skipTest("no nginx with its RTMP and stream modules: tools/install-deps test")
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+    def forward(self, url, tags):
+        """All that is published goes to that RTMP server."""
+        port, _, path = url.split(":")[2].partition("/")
+        secure = self.enterContext(test_tls_out.nginx(self.folder, tls.certificate(), self.TERMINATOR,
+                                                      "load_module %s;" % test_tls_out.STREAM_MODULE, behind=port))
+        daemon = self.forwarder("always", "rtmps://localhost:%d/%s" % (secure, path))
+        with harness.Publisher(daemon, "live/x", "http") as publisher:
+            # Both tracks, so that it begins.
+            begun = next(at for at, tag in enumerate(tags) if tag.is_frame and tag.timestamp > 0)
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in tags[:begun]))
+            daemon.wait_log("forward", state="sending")
+            for tag in tags[begun:-self.REST]:
+                publisher.send(tag)
+            self.wait_sent(daemon)
+            for tag in tags[-self.REST:]:
+                publisher.send(tag)
+            publisher.finish()
+        daemon.wait_log("forward ended", reason="end of stream", frames_dropped="0")
+        self.assertEqual(daemon.complaints(), [])
+
+    def test_nginx(self):
+        """Its RTMP module records."""
+        tags = flv.stream(200, size=4000)[1]
+        frames = [tag.payload for tag in tags if tag.is_frame]
+        os.chmod(self.folder, 0o777)
+        recording = "application rec { live on; record all; record_path %s; }" % self.folder
+
+        def recorded():
+            with contextlib.suppress(OSError, flv.Broken), open(os.path.join(self.folder, "x.flv"), "rb") as file:
+                got = [tag.payload for tag in flv.parse(file.read()) if tag.is_frame]
+                return len(got) >= len(frames) and got
+            return None
+        with rtmp_servers.nginx(recording) as url:
+            self.forward(url.replace("/live/", "/rec/x"), tags)
+            got = harness.wait_until(recorded, "a whole recording")
+        harness.check_same(got, frames, "frames")
+
+    def test_ffmpeg(self):
+        """It notes the hash of each packet."""
+        ffmpeg = harness.find_ffmpeg()
+        if not ffmpeg:
+            self.skipTest("no ffmpeg")
+        media = harness.make_media(ffmpeg, " ".join([VIDEO, tone(48000), "-t %d" % SECONDS, H264, AAC]))
+        got, sent = os.path.join(self.folder, "got"), os.path.join(self.folder, "sent")
+        with open(media, "rb") as file:
+            tags = flv.parse(file.read())
+        with rtmp_servers.ffmpeg_server(ffmpeg, "-map", "0", "-c", "copy", "-f", "framemd5", got) as (url, receiver):
+            self.forward(url, tags)
+            receiver.wait()
+        harness.frame_hashes(ffmpeg, media, sent).wait()
+        harness.check_same(packet_hashes(got), packet_hashes(sent), "frames")
 
 
 class KeyTest(KtlsCase):
@@ -374,8 +450,7 @@ class ProgramTest(KtlsCase):
     def hashes(self, source):
         path = os.path.join(self.folder, "frames")
         harness.frame_hashes(self.ffmpeg, source, path).wait()
-        with open(path, encoding="ascii") as file:
-            return [(kind, line.split(",")[-1].strip()) for kind, _, line in harness.packets(file.read())]
+        return packet_hashes(path)
 
     def play(self, *command):
         """The command, which is there before the publisher, gets everything, and most of it by the kernel."""

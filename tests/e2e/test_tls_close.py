@@ -1,7 +1,7 @@
 """What a client reads that goes on sending behind a fatal error of TLS: the alert, or the answer in plaintext, and a regular end.
 
 Within the bounds of a lingering close (server/linger.h, shared/tls_link.h) each of its sends succeeds; behind them it is reset.
-And what is published of a client that resets the connection behind all that it has sent.
+And what is published of a client that resets the connection behind all that it has sent, or closes it before that is delivered.
 """
 
 import contextlib
@@ -29,6 +29,11 @@ def old_hello():
     """Of a client that knows TLS 1.1 alone."""
     body = b"\3\2" + bytes(32) + b"\0" + b"\0\2\xc0\x13" + b"\1\0"
     return b"\x16\3\1" + struct.pack(">HI", len(body) + 4, 1 << 24 | len(body)) + body
+
+
+def unsent(peer):
+    """Bytes that the other side has not acknowledged."""
+    return struct.unpack("i", fcntl.ioctl(peer, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 class CloseTest(unittest.TestCase):
@@ -194,7 +199,7 @@ class ResetTest(unittest.TestCase):
         """With TLS 1.3, the client's last message of the handshake is in front."""
         return tls.Peer(plain, hold=True, **daemon.client).encrypt(data) if isinstance(daemon, tls.Daemon) else data
 
-    def publish_at_once(self, daemon, protocol, data):
+    def publish_at_once(self, daemon, protocol, data, send=None):
         """By a client that waits for nothing of the daemon but its part of the handshake."""
         # The publisher before may still be counted.
         harness.wait_until(lambda: daemon.connections() == self.players_alone, "the end of the one before")
@@ -202,7 +207,7 @@ class ResetTest(unittest.TestCase):
         # One that is reset before it is accepted has no address any more.
         harness.wait_until(lambda: daemon.connections() > self.players_alone, "the connection")
         head = b"PUT /live/http.flv HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(data) if protocol == "http" else b""
-        self.send_and_reset(daemon, plain, self.encrypted(daemon, plain, head + data))
+        (send or self.send_and_reset)(daemon, plain, self.encrypted(daemon, plain, head + data))
 
     def publish_later(self, daemon, tags):
         """By RTMP, where a client waits for answers before it sends media."""
@@ -218,14 +223,21 @@ class ResetTest(unittest.TestCase):
         with daemon.standing_still():
             plain.sendall(data)
             # A reset drops what is still to be sent.
-            harness.wait_until(lambda: struct.unpack("i", fcntl.ioctl(plain, termios.TIOCOUTQ, bytes(4)))[0] == 0, "delivery")
+            harness.wait_until(lambda: unsent(plain) == 0, "delivery")
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             plain.close()
 
-    def check(self, daemon, protocol, tags):
+    def send_and_close(self, daemon, plain, data):
+        """More than the daemon's socket takes meanwhile."""
+        with daemon.standing_still():
+            plain.sendall(data)
+            self.assertGreater(unsent(plain), 0)
+            plain.close()
+
+    def check(self, daemon, protocol, tags, reason=None):
         """A request is complete with its length; the others have ended without an end."""
         ended = daemon.wait_log("publisher ended", stream="live/" + protocol)
-        self.assertEqual(ended.fields["reason"], "end of stream" if protocol == "http" else "connection lost")
+        self.assertEqual(ended.fields["reason"], reason or ("end of stream" if protocol == "http" else "connection lost"))
         player = self.players[protocol]
         player.wait_tags(len(tags))
         harness.check_same(player.tags, tags, "tags")
@@ -250,11 +262,25 @@ class ResetTest(unittest.TestCase):
         self.check_all(False)
 
     def test_with_the_handshake(self):
-        """The tickets are still to be sent when all has come."""
+        """Its last message comes with all of the stream."""
         self.check_all(True, ssl.TLSVersion.TLSv1_3)
 
     def test_behind_the_handshake(self):
         self.check_all(True, ssl.TLSVersion.TLSv1_2)
+
+    def test_closed_before_delivery(self):
+        """The client's kernel goes on sending behind close(), until something comes of the daemon: that would be answered with a
+        reset, and the rest be dropped. So nothing may come, no ticket either, until the daemon answers."""
+        data, tags = flv.stream(self.FRAMES, size=100000)
+        for secure, version in ((False, None), (True, ssl.TLSVersion.TLSv1_2), (True, ssl.TLSVersion.TLSv1_3)):
+            with contextlib.ExitStack() as stack:
+                daemon = self.start(stack, secure)
+                if secure:
+                    daemon.client = {"of": tls.context(version)}
+                for protocol in ("flv", "http"):
+                    with self.subTest(protocol, version=version):
+                        self.publish_at_once(daemon, protocol, data, self.send_and_close)
+                        self.check(daemon, protocol, tags, "connection lost" if secure and protocol == "flv" else "end of stream")
 
     def test_truncated(self):
         """What is whole of a stream that is cut within a frame is published, and the rest is no frame."""

@@ -3,20 +3,15 @@
 tests/reports/tls.md lists them. ffmpeg's protocols are in test_tls_identity.py, openssl s_client is in test_tls.py.
 """
 
-import json
 import os
-import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-import browser
 import flv
 import harness
 import settings
-import test_browser_play
 import test_rtsp_gortsplib as gortsplib
 import tls
 from harness import AAC, H264, VIDEO, tone
@@ -140,46 +135,67 @@ class CurlTest(ProgramCase):
 
 
 class GnutlsTest(ProgramCase):
-    @has("gnutls-cli")
-    def test_requests(self):
-        """GnuTLS says so if a connection does not end with close_notify. Its own end is one, too."""
-        host, port = self.daemon.address()
-        for priority in ("NORMAL:-VERS-ALL:+VERS-TLS1.3", "NORMAL:-VERS-ALL:+VERS-TLS1.2"):
-            for more in ([], ["--resume"]):
-                with self.subTest(priority, more=more):
-                    done = subprocess.run(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", priority, *more,
-                                           "--port", str(port), host], input=b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
-                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=harness.PATIENCE, check=False)
-                    said = done.stdout.decode(errors="replace")
-                    self.assertEqual(done.returncode, 0, said)
-                    self.assertIn("HTTP/1.1 404 Not Found", said)
-                    self.assertNotIn("non-properly terminated", said)
-                    if more:
-                        self.assertIn("This is a resumed session", said)
+    PRIORITIES = ("NORMAL:-VERS-ALL:+VERS-TLS1.3", "NORMAL:-VERS-ALL:+VERS-TLS1.2")
 
-    @has("gnutls-cli")
-    def test_new_keys(self):
-        """A new key of GnuTLS's before each request, with which it asks for one of the daemon's. It takes eight within a second."""
+    def start_client(self, priority):
+        """Takes commands in place of what it sends."""
         host, port = self.daemon.address()
-        client = subprocess.Popen(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", "NORMAL:-VERS-ALL:+VERS-TLS1.3",
+        client = subprocess.Popen(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", priority,
                                    "--inline-commands", "--port", str(port), host], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT)
         self.addCleanup(client.stdout.close)
         self.addCleanup(client.wait)
         self.addCleanup(client.kill)
+        return client
 
-        def send(text, answer):
-            client.stdin.write(text)
-            client.stdin.flush()
-            while not (line := client.stdout.readline()).startswith(answer):
-                self.assertTrue(line)
+    def send(self, client, text, answer):
+        client.stdin.write(text)
+        client.stdin.flush()
+        while not (line := client.stdout.readline()).startswith(answer):
+            self.assertTrue(line)
+
+    def ask(self, client):
         # It takes a command for one if nothing else comes with it.
-        send(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
-        for _ in range(6):
-            send(b"^rekey^\n", b"- Rekey was completed")
-            send(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
+        self.send(client, b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n", b"HTTP/1.1 204")
+
+    def end(self, client):
         client.stdin.close()
         self.assertEqual(client.wait(harness.PATIENCE), 0)
+
+    @has("gnutls-cli")
+    def test_requests(self):
+        """GnuTLS says so if a connection does not end with close_notify. Its own end is one, too."""
+        host, port = self.daemon.address()
+        for priority in self.PRIORITIES:
+            with self.subTest(priority):
+                done = subprocess.run(["gnutls-cli", "--x509cafile", tls.certificate().chain, "--priority", priority,
+                                       "--port", str(port), host], input=b"GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=harness.PATIENCE, check=False)
+                said = done.stdout.decode(errors="replace")
+                self.assertEqual(done.returncode, 0, said)
+                self.assertIn("HTTP/1.1 404 Not Found", said)
+                self.assertNotIn("non-properly terminated", said)
+
+    @has("gnutls-cli")
+    def test_new_keys(self):
+        """A new key of GnuTLS's before each request, with which it asks for one of the daemon's. It takes eight within a second."""
+        client = self.start_client(self.PRIORITIES[0])
+        self.ask(client)
+        for _ in range(6):
+            self.send(client, b"^rekey^\n", b"- Rekey was completed")
+            self.ask(client)
+        self.end(client)
+
+    @has("gnutls-cli")
+    def test_resume(self):
+        """In TLS 1.3, the ticket comes with the first answer."""
+        for priority in self.PRIORITIES:
+            with self.subTest(priority):
+                client = self.start_client(priority)
+                self.ask(client)
+                self.send(client, b"^resume^\n", b"*** This is a resumed session")
+                self.ask(client)
+                self.end(client)
 
 
 class GstreamerTest(ProgramCase):
@@ -301,81 +317,6 @@ class GortsplibTest(ProgramCase):
         self.assertGreater(len(units), self.FRAMES // 4)
         begin = [video[1] for video, _ in made].index(units[0])
         harness.check_same(units, [video[1] for video, _ in made[begin:begin + len(units)]], "pictures")
-
-
-@unittest.skipUnless(browser.find(), "chromium and chromedriver are not installed: tools/install-deps browser")
-class ChromiumTest(ProgramCase):
-    """It trusts the daemon's certificate by the hash of its key, and no other one."""
-
-    LOOK = ("const v = document.getElementById('video'), q = v.getVideoPlaybackQuality();"
-            "return [{time: v.currentTime, width: v.videoWidth, shown: q.totalVideoFrames, dropped: q.droppedVideoFrames,"
-            "         errors: [document.getElementById('preview-message').innerText].filter((text) => text)}]")
-
-    def setUp(self):
-        super().setUp()
-        status, _, self.script = self.daemon.admin("GET", "/mpegts.js")
-        self.assertEqual(status, 200, "this build is without mpegts.js: npm")
-        self.page = self.enterContext(browser.Browser("--ignore-certificate-errors-spki-list=" + tls.certificate().pin))
-
-    def encode(self, daemon):
-        """Publishes without end."""
-        media = harness.make_media(self.ffmpeg, "%s %s -t 60 %s -g 25 %s" % (VIDEO, tone(44100), H264.replace("-g 50", ""), AAC))
-        encoder = harness.Ffmpeg(self.ffmpeg, "-re", "-stream_loop", "-1", "-i", media, "-c", "copy", "-f", "flv",
-                                 "-flvflags", "no_duration_filesize", "-method", "POST", daemon.url("live/cam"))
-        self.addCleanup(encoder.kill)
-        daemon.wait_stream("live/cam")
-        return encoder
-
-    def check_playing(self, script):
-        """What the browser says of each video: its time advances, and it has decoded that many pictures."""
-        look = lambda: self.page.run(script)
-        harness.wait_until(lambda: all(one["time"] > 0.5 for one in look()), lambda: "pictures: %s" % look())
-        before = look()
-        harness.wait_until(lambda: all(now["time"] > then["time"] + 2.5 for now, then in zip(look(), before)),
-                           lambda: "the time to advance: %s" % look())
-        for now, then in zip(look(), before):
-            self.assertEqual((now["errors"], now["width"]), ([], 320))
-            self.assertGreater(now["shown"], then["shown"] + 25)  # Of 62 at least.
-            self.assertLess(now["dropped"], now["shown"])
-
-    def test_play(self):
-        """mpegts.js by wss and https."""
-        encoder = self.encode(self.daemon)
-        server = test_browser_play.PageServer(self.script)
-        self.addCleanup(server.close)
-        self.page.open(server.url)
-        for protocol in ("ws", "http"):
-            self.page.run("play(arguments[0])", self.daemon.url("live/cam", protocol=protocol))
-        self.check_playing("return look()")
-        self.assertEqual(sorted(one["protocol"] for one in self.daemon.api()["players"]), ["http", "websocket"])
-        encoder.kill()
-        self.page.close()
-        self.daemon.blocks_settled()
-
-    def test_console(self):
-        """The console by https: its preview plays by wss, as a page by https has to."""
-        with tls.Daemon("--admin", "127.0.0.1:0", "--admin", "127.0.0.1:0,tls") as daemon:
-            encoder = self.encode(daemon)
-            place = [line.fields["address"] for line in daemon.log("listening", proto="admin")][-1]
-            self.page.open("https://%s/" % place)
-            rows = "return document.querySelectorAll('#stream-rows tr').length"
-            harness.wait_until(lambda: self.page.run(rows), "the stream's row")
-            self.page.click("//tbody[@id='stream-rows']/tr//button[text()='preview']")
-            self.check_playing(self.LOOK)
-            self.assertEqual(self.page.run("return [location.protocol, isSecureContext]"), ["https:", True])
-            self.assertEqual([one["protocol"] for one in daemon.api()["players"]], ["websocket"])
-            self.assertEqual([text for text in self.page.complaints() if "[StartupStallJumper]" not in text], [])
-            encoder.kill()
-
-    def test_other_certificate(self):
-        """It is refused, so the other tests show that the daemon's is accepted for its key."""
-        fetch = "const done = arguments[1]; fetch(arguments[0]).then((answer) => done(answer.status), (error) => done(String(error)))"
-        server = test_browser_play.PageServer(self.script)
-        self.addCleanup(server.close)
-        self.page.open(server.url)
-        with tls.Daemon("--allow-origin", "*", rsa=2048) as other:
-            self.assertIn("Failed to fetch", self.page.run_async(fetch, other.url("live/none")))
-            other.wait_refused("tls_handshake_failed", 1)
 
 
 if __name__ == "__main__":

@@ -282,6 +282,42 @@ static void errors_of_others_do_not_count(void **state) {
 }
 
 /* Many records of one byte, and records as large as they get. */
+/* Data, behind the ticket that a server sends with its first data. */
+static void send_first(one *o) {
+    uint8_t byte = 0;
+    assert_int_equal(sluice_tls_send(o->end.tls, &(struct iovec){&byte, sizeof byte}, 1, NULL), 0);
+    tls_peer_read(&o->peer, &byte, sizeof byte);
+}
+
+/* To a message behind the handshake, the kernel of a peer that has closed its socket would answer
+ * with a reset, and drop what it still has to send. */
+static void a_ticket_comes_with_the_first_data(void **state) {
+    (void)state;
+    for (int tickets = 0; tickets < 2; tickets++) {
+        const sluice_tls_context_options options = {.size = sizeof options, .no_tickets = tickets == 0};
+        one o;
+        sluice_tls_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+        uint8_t bytes[100];
+        one_open(&o, &options, true);
+        assert_int_equal(tls_peer_handshake(&o.peer), 1);
+        sluice_tls_get_stats(o.end.tls, &before);
+        pattern_fill(SEED, 0, bytes, sizeof bytes);
+        tls_peer_write(&o.peer, bytes, sizeof bytes);
+        tls_end_until_received(&o.end, o.rig.loop, sizeof bytes);
+        turn_through(o.rig.loop, 3);
+        sluice_tls_get_stats(o.end.tls, &after);
+        assert_int_equal(sluice_tls_get_state(o.end.tls), SLUICE_TLS_OPEN);
+        assert_int_equal(after.records_out, before.records_out);
+        for (uint64_t i = 0; i < 2; i++) {
+            send_first(&o);
+            sluice_tls_get_stats(o.end.tls, &after);
+            assert_int_equal(after.records_out, before.records_out + (uint64_t)tickets + 1 + i);
+            assert_int_equal(SSL_SESSION_is_resumable(SSL_get_session(o.peer.ssl)), tickets);
+        }
+        one_close(&o);
+    }
+}
+
 static void records_have_all_sizes(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 2, 100, 1400, 4096, SLUICE_TLS_RECORD - 1, SLUICE_TLS_RECORD};
@@ -300,6 +336,7 @@ static void records_have_all_sizes(void **state) {
         }
     tls_end_until_received(&o.end, o.rig.loop, place);
     /* Likewise out: a record for each call. */
+    send_first(&o);
     sluice_tls_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     sluice_tls_get_stats(o.end.tls, &before);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -328,6 +365,7 @@ static void small_pieces_share_a_record(void **state) {
     one_open(&o, NULL, true);
     assert_int_equal(tls_peer_handshake(&o.peer), 1);
     tls_end_until_open(&o.end, o.rig.loop);
+    send_first(&o);
     pattern_fill(SEED, 0, bytes, sizeof bytes);
     for (unsigned i = 0; i < PIECES; i++)
         pieces[i] = (struct iovec){bytes + i * SIZE, SIZE};
@@ -710,6 +748,7 @@ int main(void) {
         cmocka_unit_test(records_are_cut_anywhere),
         cmocka_unit_test(a_part_of_a_record_waits),
         cmocka_unit_test(errors_of_others_do_not_count),
+        cmocka_unit_test(a_ticket_comes_with_the_first_data),
         cmocka_unit_test(records_have_all_sizes),
         cmocka_unit_test(small_pieces_share_a_record),
         cmocka_unit_test(a_full_queue_refuses),

@@ -125,7 +125,7 @@ static int set_tickets(sluice_tls_context *context, const sluice_tls_context_opt
         if (error)
             return error;
     }
-    SSL_CTX_set_num_tickets(context->ssl, 1);
+    SSL_CTX_set_num_tickets(context->ssl, 0); /* behind the handshake: see send_ticket() */
     SSL_CTX_set_timeout(context->ssl, seconds);
     if (SSL_CTX_set_tlsext_ticket_key_evp_cb(context->ssl, ticket_key) != 1 ||
         SSL_CTX_set_session_ticket_cb(context->ssl, make_ticket, check_ticket, context) != 1)

@@ -39,6 +39,7 @@ static int shake_hands(sluice_tls *tls) {
     if (error)
         return tls_fail(tls, error, SLUICE_TLS_DETAIL_ALPN, "the server chose another application protocol");
     tls->state = SLUICE_TLS_OPEN;
+    tls->ticket_due = tls->context->tickets && SSL_version(tls->ssl) == TLS1_3_VERSION;
     tls->key_records_in = tls->key_records_out = 0;
     return 0;
 }

@@ -119,12 +119,35 @@ static int seal(sluice_tls *tls, const void *bytes, size_t n) {
     return 0;
 }
 
+/*
+ * A ticket of TLS 1.3 goes out with the first data, not behind the handshake: a peer that only
+ * sends may have closed its socket by then, and its kernel answers what still comes with a reset,
+ * and drops what it has not sent yet. 0, -ENOBUFS, -EAGAIN (a part is left), or the final error
+ */
+static int send_ticket(sluice_tls *tls) {
+    if (!tls->ticket_due || SSL_in_init(tls->ssl))
+        return 0;
+    if (!has_blocks(tls))
+        return -ENOBUFS;
+    tls->ticket_due = false;
+    if (SSL_new_session_ticket(tls->ssl) != 1)
+        return 0; /* the connection does without */
+    int result = end_message(tls);
+    if (result <= 0)
+        return result ? result : -EAGAIN;
+    tls->has_spoken = SSL_free_buffers(tls->ssl) != 1; /* else until it is received from */
+    return 0;
+}
+
 static int write_record(sluice_tls *tls, const void *bytes, size_t n) {
     struct tls_room room;
+    int error = send_ticket(tls);
+    if (error)
+        return error;
     if (!find_blocks(tls, n, &room))
         return -ENOBUFS;
     tls->room = &room;
-    int error = seal(tls, bytes, n);
+    error = seal(tls, bytes, n);
     tls->room = NULL;
     return error;
 }

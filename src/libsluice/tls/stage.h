@@ -56,6 +56,7 @@ struct sluice_tls {
     bool closed;        /* close_notify is queued */
     bool shut;          /* the connection's sending side is shut down */
     bool requested;     /* the peer was asked for a new key */
+    bool ticket_due;    /* servers of TLS 1.3: one goes out before the first data */
     bool has_spoken;    /* OpenSSL may have kept the buffer of a message besides data */
     size_t record_left; /* bytes of the record that OpenSSL is reading; 0: a header is next */
     /* Of the current call of sluice_tls_receive(): */
