@@ -20,6 +20,15 @@ enum {
     RECOVERED_MS = 10000,
 };
 
+struct player *player_new(player_begin_fn *begin) {
+    struct player *player = calloc(1, sizeof *player + (begin ? PLAYER_PREAMBLE : 0));
+    if (!player)
+        return NULL;
+    player->begin = begin;
+    player->preamble = begin ? (uint8_t *)(player + 1) : NULL;
+    return player;
+}
+
 static struct packet **slot(const struct player *player, size_t index) {
     return &player->queue[(player->first + index) & (player->capacity - 1)];
 }
