@@ -107,12 +107,11 @@ void rtsp_source_explain(const struct rtsp_source *source, char ret_reason[RTSP_
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
                         publisher_claimed_fn *claimed) {
     struct worker *worker = session->worker;
-    struct stream_source from = {.protocol = "rtsp", .since = worker_now(worker), .session = session};
+    struct stream_source from = {
+        .protocol = "rtsp", .since = worker_now(worker), .session = session, .ignored = source->ignored};
     struct stream *stream;
     struct publisher *publisher;
     memcpy(from.peer, session->peer, sizeof from.peer);
-    if (source->ignored)
-        snprintf(from.ignored, sizeof from.ignored, "%s", source->ignored);
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
