@@ -18,7 +18,7 @@ enum {
 
 struct rtp_input {
     sluice_rtp_flv *flv;
-    int tracks[SLUICE_SDP_MAX_MEDIA]; /* of each media, or NOT_TAKEN */
+    int8_t tracks[SLUICE_SDP_MAX_MEDIA]; /* of each media, or NOT_TAKEN */
     size_t media_count;
     uint32_t ssrc;
     uint32_t max_frame; /* bytes; 0: the library's limit */
@@ -85,10 +85,11 @@ int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, uint32_t max_frame, 
     if (!error && getrandom(&input->ssrc, sizeof input->ssrc, 0) < 0)
         error = -errno;
     for (size_t i = 0; i < sdp->media_count && !error; i++) {
-        input->tracks[i] = add_track(input, &sdp->media[i]);
-        any |= input->tracks[i] >= 0;
-        error = input->tracks[i] == -ENOMEM ? -ENOMEM : 0;
-        if (input->tracks[i] == NOT_TAKEN)
+        int track = add_track(input, &sdp->media[i]);
+        input->tracks[i] = (int8_t)track;
+        any |= track >= 0;
+        error = track == -ENOMEM ? -ENOMEM : 0;
+        if (track == NOT_TAKEN)
             add_name(ret_ignored, &sdp->media[i]);
     }
     if (error || !any) {

@@ -27,6 +27,26 @@ static void frames_of_a_second(void **state) {
         assert_int_equal(seconds[i].frames, 0);
 }
 
+/* Where there is no room for more, it stays at the most. */
+static void so_much_in_a_second(void **state) {
+    (void)state;
+    struct frame_minute minute = {0};
+    struct frame_second seconds[FRAME_MINUTE_SECONDS];
+    for (int i = 0; i < UINT16_MAX - 1; i++)
+        frame_minute_add(&minute, 5000, 1, true);
+    frame_minute_add(&minute, 5000, UINT32_MAX - (UINT16_MAX - 1) - 1, true);
+    frame_minute_get(&minute, 5000, seconds);
+    assert_int_equal(seconds[LAST].bytes, UINT32_MAX - 1);
+    assert_int_equal(seconds[LAST].frames, UINT16_MAX);
+    for (uint32_t size = 0; size <= 2; size++) {
+        frame_minute_add(&minute, 5000, size, true);
+        frame_minute_get(&minute, 5000, seconds);
+        assert_true(seconds[LAST].bytes == (size == 0 ? UINT32_MAX - 1 : UINT32_MAX));
+        assert_int_equal(seconds[LAST].frames, UINT16_MAX);
+        assert_int_equal(seconds[LAST].key_frames, UINT16_MAX);
+    }
+}
+
 /* A second is there for a minute, and not for a second longer. */
 static void after_a_minute(void **state) {
     (void)state;
@@ -76,10 +96,8 @@ static void time_that_goes_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_of_a_second),
-        cmocka_unit_test(after_a_minute),
-        cmocka_unit_test(goes_round),
-        cmocka_unit_test(time_that_goes_back),
+        cmocka_unit_test(frames_of_a_second), cmocka_unit_test(so_much_in_a_second), cmocka_unit_test(after_a_minute),
+        cmocka_unit_test(goes_round),         cmocka_unit_test(time_that_goes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void no_key_frame_is_queued_whose_headers_found_no_memory(void **state) {
     (void)state;
     assert_int_equal(packet_pool_new(UINT64_MAX, &pool), 0);
     struct packet *header = make(pool, PACKET_VIDEO_HEADER), *key = make(pool, PACKET_KEY_FRAME);
-    const struct stream_headers headers = {.list[1] = header};
+    const struct stream_headers headers = {.first[HEADERS_VIDEO] = header};
     struct player player = {
         .state = PLAYER_BEHIND, .form = {.format = &wire_flv_chunked}, .needs_header = true, .limit = 1000};
 

@@ -49,6 +49,7 @@ void __wrap_sluice_conn_want_send(sluice_conn *conn) {
 
 struct taker {
     struct player player;
+    uint8_t preamble[PLAYER_PREAMBLE];
     uint8_t *bytes; /* what it was sent */
     size_t count;
 };
@@ -150,6 +151,7 @@ static struct taker *join(feed_rig *rig, struct stream *stream) {
     assert_non_null(taker->bytes);
     taker->player.form.format = &wire_flv;
     taker->player.begin = begin_body;
+    taker->player.preamble = taker->preamble;
     stream_add_player(stream, &taker->player);
     return taker;
 }

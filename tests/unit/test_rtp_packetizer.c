@@ -67,8 +67,8 @@ static void rig_open(output_rig *rig, uint32_t time) {
     rig->stream.seen = SLUICE_FLV_HAS_AUDIO;
     tracks_begin(&rig->stream.audio);
     assert_int_equal(tracks_take(&rig->stream.audio, 0), 0);
-    rig->stream.audio.list[0].codec = SLUICE_CODEC_PCMA;
-    rig->stream.audio.list[0].channels = 1;
+    rig->stream.audio.first.codec = SLUICE_CODEC_PCMA;
+    rig->stream.audio.first.channels = 1;
     rig->stream.settled = true;
     rig->stream.rtp_players = 1;
     rig->output = rtp_packetizer_new(&rig->stream);

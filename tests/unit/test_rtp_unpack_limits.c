@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "framers/rtp/rtp_unpack.h"
+#include "memory/pool.h"
 #include "support/slices.h"
 
 /* The linker puts this in the place of the call (--wrap). */
@@ -133,6 +135,36 @@ static void as_many_pieces_as_by_default(void **state) {
     }
 }
 
+/* Units of a pool's sessions share room for their pieces, one after the other. */
+static void between_units_the_room_is_the_pools(void **state) {
+    (void)state;
+    receiver r = receiver_new(NULL), other = {.pool = r.pool};
+    const struct slice_rooms *rooms = pool_slice_rooms(r.pool);
+    sluice_rtp_unit *unit, *others;
+    assert_int_equal(sluice_rtp_unpacker_new(SLUICE_RTP_H264, NULL, &other.unpacker), 0);
+    r.unpacker->pool = other.unpacker->pool = r.pool;
+    assert_int_equal(give(&r, true, 1, "\x41y", 2, &unit), 1);
+    assert_int_equal(rooms->kept, 0);
+    end(&r);
+    assert_int_equal(rooms->kept, SLICE_ROOM_LEAST * sizeof(sluice_slice));
+    fail_at = 2; /* the first is the list of NAL units */
+    assert_int_equal(give(&other, true, 1, "\x41y", 2, &others), 1);
+    assert_int_equal(rooms->kept, 0);
+    assert_int_equal(give(&r, true, 2, "\x41y", 2, &unit), -ENOMEM);
+    assert_true(others->piece_count == 1 && others->length == 2);
+    end(&other);
+    assert_goes_on(&r, 3);
+    /* While it grows, it has one room at a time. */
+    for (int i = 0; i < SLICE_ROOM_LEAST; i++)
+        assert_int_equal(give(&r, false, 4, "\x41y", 2, &unit), 0);
+    assert_int_equal(rooms->kept, 0);
+    assert_int_equal(give(&r, true, 4, "\x41y", 2, &unit), 1);
+    assert_int_equal(rooms->kept, SLICE_ROOM_LEAST * sizeof(sluice_slice));
+    assert_int_equal(unit->piece_count, SLICE_ROOM_LEAST + 1);
+    sluice_rtp_unpacker_free(other.unpacker);
+    receiver_free(&r);
+}
+
 /* A fragment may be empty; nothing is referred to for it. */
 static void an_empty_fragment_is_no_piece(void **state) {
     (void)state;
@@ -181,6 +213,7 @@ int main(void) {
         cmocka_unit_test(without_memory_a_unit_is_dropped_whole),
         cmocka_unit_test(a_unit_without_memory_is_not_called_malformed),
         cmocka_unit_test(as_many_pieces_as_by_default),
+        cmocka_unit_test(between_units_the_room_is_the_pools),
         cmocka_unit_test(an_empty_fragment_is_no_piece),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

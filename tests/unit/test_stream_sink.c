@@ -114,7 +114,7 @@ static bool has_packet(const struct stream *stream, const struct packet *packet)
         if (stream->gop.packets[i] == packet)
             return true;
     for (size_t i = 0; i < TRACKS_HEADERS; i++)
-        if (stream->headers.list[i] == packet)
+        if (stream_headers_at(&stream->headers, i) == packet)
             return true;
     return false;
 }
@@ -143,7 +143,7 @@ static void ended(struct stream_sink *sink, struct stream *stream) {
     assert_false(stream->live);
     assert_int_equal(stream->gop.count, 0);
     for (size_t i = 0; i < TRACKS_HEADERS; i++)
-        assert_null(stream->headers.list[i]);
+        assert_null(stream_headers_at(&stream->headers, i));
     on_call(sink, ENDED);
 }
 
@@ -292,8 +292,10 @@ static void begins_with_headers_and_group(void **state) {
     assert_int_equal(rig.stream->gop.packets[0]->role, PACKET_KEY_FRAME);
     assert_int_equal(rig.stream->gop.packets[1]->timestamp, STEP);
     unsigned headers = 0;
-    for (size_t i = 0; i < TRACKS_HEADERS; i++)
-        headers += rig.stream->headers.list[i] && rig.stream->headers.list[i]->role == PACKET_VIDEO_HEADER;
+    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
+        const struct packet *header = stream_headers_at(&rig.stream->headers, i);
+        headers += header && header->role == PACKET_VIDEO_HEADER;
+    }
     assert_int_equal(headers, 1);
     assert_calls(&rig, "");
     publish_frame(&rig, 2 * STEP);

@@ -27,6 +27,14 @@ void __wrap_sluice_conn_want_send(sluice_conn *conn) {
     (void)conn;
 }
 
+static bool refuses; /* memory */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size) {
+    return refuses ? NULL : __real_calloc(count, size);
+}
+
 typedef struct tracks_rig {
     sluice_pool *pool;
     struct packet_pool *packets;
@@ -69,7 +77,7 @@ static struct packet *make(tracks_rig *rig, enum packet_role role, unsigned trac
 /* To the group, the headers and the player. */
 static void publish(tracks_rig *rig, enum packet_role role, unsigned track, uint8_t byte) {
     struct packet *packet = make(rig, role, track, byte);
-    stream_headers_set(&rig->stream.headers, packet);
+    assert_int_equal(stream_headers_set(&rig->stream.headers, packet), 0);
     gop_add(&rig->stream.gop, packet, &rig->stream.headers, BLOCKS);
     if (rig->player.begun)
         player_push(&rig->player, packet, &rig->stream.headers, true);
@@ -283,8 +291,8 @@ static void a_player_that_waited_for_too_long_begins_each_track_with_its_key_fra
 
 static unsigned count_seen(const struct tracks *tracks) {
     unsigned count = 0;
-    for (unsigned i = 0; i < TRACKS_MOST; i++)
-        count += tracks->list[i].seen;
+    for (unsigned i = 0; i < tracks_room(tracks); i++)
+        count += tracks_get(tracks, i)->seen;
     return count;
 }
 
@@ -293,28 +301,29 @@ static void there_are_so_many_tracks(void **state) {
     (void)state;
     for (int id = 16; id > 1; id--)
         assert_true(tracks_take(&tracks, (uint8_t)id) > 0);
-    assert_int_equal(tracks_take(&tracks, 17), -1);
-    assert_int_equal(tracks_take(&tracks, 255), -1);
+    assert_int_equal(tracks_take(&tracks, 17), -EUSERS);
+    assert_int_equal(tracks_take(&tracks, 255), -EUSERS);
     assert_int_equal(count_seen(&tracks), 15);
     assert_int_equal(tracks_main(&tracks)->id, 2);
     /* Track 0 has a place in any case. */
     assert_int_equal(tracks_take(&tracks, 0), 0);
     assert_int_equal(tracks_main(&tracks)->id, 0);
-    assert_int_equal(tracks_take(&tracks, 17), -1);
+    assert_int_equal(tracks_take(&tracks, 17), -EUSERS);
     assert_int_equal(count_seen(&tracks), TRACKS_MOST);
     int place = tracks_take(&tracks, 9);
-    tracks.list[place].header.version = 77;
+    tracks_at(&tracks, (unsigned)place)->header.version = 77;
     /* The next publisher's have the same places, and others those that are left. */
     tracks_begin(&tracks);
     assert_int_equal(count_seen(&tracks), 0);
     assert_int_equal(tracks_take(&tracks, 9), place);
-    assert_int_equal(tracks.list[place].header.version, 77);
+    assert_int_equal(tracks_at(&tracks, (unsigned)place)->header.version, 77);
     assert_int_equal(tracks_main(&tracks)->id, 9);
     for (int id = 100; id < 114; id++)
         assert_true(tracks_take(&tracks, (uint8_t)id) > 0);
-    assert_int_equal(tracks_take(&tracks, 114), -1);
+    assert_int_equal(tracks_take(&tracks, 114), -EUSERS);
     for (int i = 0; i < TRACKS_MOST; i++)
-        assert_true(tracks.list[i].header.version == (i == place ? 77 : 0));
+        assert_true(tracks_at(&tracks, (unsigned)i)->header.version == (i == place ? 77 : 0));
+    tracks_clear(&tracks);
 }
 
 static void the_main_track_is_chosen_until_players_are_started(void **state) {
@@ -334,6 +343,89 @@ static void the_main_track_is_chosen_until_players_are_started(void **state) {
     tracks_take(&tracks, 3);
     tracks_take(&tracks, 0);
     assert_int_equal(tracks_main(&tracks)->id, 3);
+    tracks_clear(&tracks);
+}
+
+/* Track 0 takes no memory; without any, the others are not taken, until there is. */
+static void places_take_memory_when_they_are_used(void **state) {
+    struct tracks tracks = {0};
+    (void)state;
+    refuses = true;
+    assert_int_equal(tracks_take(&tracks, 0), 0);
+    assert_int_equal(tracks_room(&tracks), 1);
+    assert_int_equal(tracks_take(&tracks, 1), -ENOMEM);
+    assert_int_equal(tracks_need(&tracks, 1), -ENOMEM);
+    assert_int_equal(tracks_room(&tracks), 1);
+    assert_int_equal(tracks_main(&tracks)->id, 0);
+    refuses = false;
+    assert_int_equal(tracks_take(&tracks, 1), 1);
+    assert_int_equal(tracks_room(&tracks), TRACKS_MOST);
+    refuses = true;
+    for (int id = 2; id < TRACKS_MOST; id++)
+        assert_int_equal(tracks_take(&tracks, (uint8_t)id), id);
+    assert_int_equal(tracks_take(&tracks, TRACKS_MOST), -EUSERS);
+    refuses = false;
+    tracks_clear(&tracks);
+}
+
+static void copies_have_all_tracks(void **state) {
+    (void)state;
+    for (int count = 1; count <= TRACKS_MOST; count += TRACKS_MOST - 1) {
+        struct tracks tracks = {0}, restored = {0};
+        struct tracks_copy copy, again;
+        for (int id = 0; id < count; id++) {
+            assert_int_equal(tracks_take(&tracks, (uint8_t)id), id);
+            tracks_at(&tracks, (unsigned)id)->frames = (uint64_t)id + 1;
+        }
+        tracks_settle(&tracks);
+        tracks_copy(&tracks, &copy);
+        refuses = true;
+        assert_int_equal(tracks_restore(&restored, &copy), count == 1 ? 0 : -ENOMEM);
+        refuses = false;
+        assert_int_equal(tracks_restore(&restored, &copy), 0);
+        assert_int_equal(tracks_room(&restored), count);
+        tracks_copy(&restored, &again);
+        assert_true(again.main == copy.main && again.any && again.fixed);
+        for (int i = 0; i < TRACKS_MOST; i++)
+            assert_true(again.list[i].id == copy.list[i].id && again.list[i].frames == copy.list[i].frames &&
+                        again.list[i].seen == (i < count));
+        tracks_clear(&tracks);
+        tracks_clear(&restored);
+    }
+}
+
+/* Headers of the first tracks take no memory; one of another is kept where there is some, and a
+ * group is not without one that its stream has. */
+static void headers_take_memory_with_the_second_track(void **state) {
+    tracks_rig rig;
+    (void)state;
+    rig_open(&rig);
+    struct stream_headers *headers = &rig.stream.headers;
+    struct packet *first = make(&rig, PACKET_VIDEO_HEADER, 0, '1'), *second = make(&rig, PACKET_VIDEO_HEADER, 1, '2');
+    struct packet *last = make(&rig, PACKET_AUDIO_HEADER, TRACKS_MOST - 1, '3'),
+                  *key = make(&rig, PACKET_KEY_FRAME, 0, 'k');
+    refuses = true;
+    assert_int_equal(stream_headers_set(headers, first), 0);
+    assert_int_equal(stream_headers_set(headers, second), -ENOMEM);
+    assert_null(stream_headers_get(headers, PACKET_VIDEO_HEADER, 1));
+    refuses = false;
+    assert_int_equal(stream_headers_set(headers, second), 0);
+    refuses = true;
+    assert_int_equal(stream_headers_set(headers, last), 0);
+    assert_ptr_equal(stream_headers_at(headers, TRACKS_HEADERS - 1), last);
+    gop_add(&rig.stream.gop, key, headers, BLOCKS);
+    assert_true(rig.stream.gop.broken && rig.stream.gop.count == 0);
+    refuses = false;
+    gop_add(&rig.stream.gop, key, headers, BLOCKS);
+    assert_int_equal(rig.stream.gop.count, 1);
+    for (size_t i = 0; i < TRACKS_HEADERS; i++)
+        assert_ptr_equal(stream_headers_at(&rig.stream.gop.headers, i), stream_headers_at(headers, i));
+    assert_int_equal(rig.stream.gop.headers.blocks, headers->blocks);
+    packet_unref(first);
+    packet_unref(second);
+    packet_unref(last);
+    packet_unref(key);
+    rig_close(&rig);
 }
 
 static uint32_t version_of(tracks_rig *rig, struct track_header *header, size_t size, size_t piece, uint8_t last) {
@@ -424,14 +516,15 @@ static void a_place_taken_over_has_no_header(void **state) {
     for (int id = 1; id < TRACKS_MOST; id++) {
         int place = tracks_take(&tracks, (uint8_t)id);
         assert_int_equal(place, id); /* the first that is free */
-        tracks.list[place].header.version = (uint32_t)id;
+        tracks_at(&tracks, (unsigned)place)->header.version = (uint32_t)id;
     }
     tracks_begin(&tracks);
     assert_int_equal(tracks_take(&tracks, 1), 1);
-    assert_int_equal(tracks.list[1].header.version, 1);
+    assert_int_equal(tracks_at(&tracks, 1)->header.version, 1);
     assert_int_equal(tracks_take(&tracks, 200), 2);
-    assert_int_equal(tracks.list[2].header.version, 0);
-    assert_int_equal(tracks.list[3].header.version, 3);
+    assert_int_equal(tracks_at(&tracks, 2)->header.version, 0);
+    assert_int_equal(tracks_at(&tracks, 3)->header.version, 3);
+    tracks_clear(&tracks);
 }
 
 int main(void) {
@@ -446,6 +539,9 @@ int main(void) {
         cmocka_unit_test(there_are_so_many_tracks),
         cmocka_unit_test(a_place_taken_over_has_no_header),
         cmocka_unit_test(the_main_track_is_chosen_until_players_are_started),
+        cmocka_unit_test(places_take_memory_when_they_are_used),
+        cmocka_unit_test(copies_have_all_tracks),
+        cmocka_unit_test(headers_take_memory_with_the_second_track),
         cmocka_unit_test(the_same_bytes_have_the_same_version),
         cmocka_unit_test(payloads_of_tracks_share_blocks_for_their_headers),
     };

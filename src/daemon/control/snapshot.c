@@ -50,8 +50,8 @@ static void add_sums(struct stream *stream, void *user) {
 
 static unsigned take_tracks(const struct tracks *tracks, struct snapshot_track *to) {
     unsigned count = 0;
-    for (unsigned i = 0; i < TRACKS_MOST; i++) {
-        const struct track *track = &tracks->list[i];
+    for (unsigned i = 0; i < tracks_room(tracks); i++) {
+        const struct track *track = tracks_get(tracks, i);
         if (!track->seen)
             continue;
         to[count] = (struct snapshot_track){
@@ -126,7 +126,8 @@ static void take_stream(struct stream *stream, void *user) {
     to->silent_ms = now - stream->received_at;
     to->interval_ms = stream->source.interval_ms;
     memcpy(to->address, stream->source.peer, sizeof to->address);
-    memcpy(to->ignored, stream->source.ignored, sizeof to->ignored);
+    if (stream->source.ignored)
+        snprintf(to->ignored, sizeof to->ignored, "%s", stream->source.ignored);
     take_media(stream, to);
 }
 

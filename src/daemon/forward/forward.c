@@ -154,8 +154,8 @@ static bool has_number(uint32_t codec) {
 
 static unsigned seen(const struct tracks *tracks) {
     unsigned count = 0;
-    for (size_t i = 0; i < TRACKS_MOST; i++)
-        count += tracks->list[i].seen;
+    for (unsigned i = 0; i < tracks_room(tracks); i++)
+        count += tracks_get(tracks, i)->seen;
     return count;
 }
 

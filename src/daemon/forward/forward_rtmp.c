@@ -35,7 +35,7 @@ static void fail(struct forward_rtmp_session *session, int error) {
 /* What servers keep for later players. It goes with their "@setDataFrame", for which the
  * packet has no room. */
 static void send_metadata(struct forward_rtmp_session *session) {
-    const struct packet *metadata = session->base.player->stream->headers.list[0];
+    const struct packet *metadata = stream_headers_at(&session->base.player->stream->headers, HEADERS_METADATA);
     if (!metadata || packet_version(metadata) == session->metadata)
         return;
     if (rtmp_client_send(session->client, SLUICE_FLV_SCRIPT, 0, &metadata->payload) != -EAGAIN)

@@ -112,15 +112,14 @@ void forward_session_repeat(struct forward_session *session) {
 /* Playing */
 
 int forward_session_make_player(struct forward_session *session, const struct wire_format *format,
-                                size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer)) {
+                                player_begin_fn *begin) {
     struct session *base = &session->base;
-    struct player *player = calloc(1, sizeof *player);
+    struct player *player = player_new(begin);
     if (!player)
         return -ENOMEM;
     player->stream = stream_ref(session->forward->stream);
     session_take_player(base, player);
     player->protocol = base->type->protocol;
-    player->begin = begin;
     player->form.format = format;
     player->merge_window_ms = options_merge_window(base->worker->options, player->stream->name, base->merge_window_ms);
     player->progress_at = now_of(session);

@@ -91,10 +91,10 @@ int forward_session_start(const struct forward_session_type *type, struct forwar
 
 /*
  * Makes the player of the forward's stream, to be added to it by forward_session_play(), or by
- * stream_add_asking(). @begin: as of struct player. 0, -ENOMEM
+ * stream_add_asking(). @begin: as of player_new(). 0, -ENOMEM
  */
 int forward_session_make_player(struct forward_session *session, const struct wire_format *format,
-                                size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer));
+                                player_begin_fn *begin);
 
 /* The player joins the stream, and plays: the forward is sending. */
 void forward_session_play(struct forward_session *session);

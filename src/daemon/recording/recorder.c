@@ -151,8 +151,8 @@ static int put_headers(struct recording *recording, const struct stream_headers 
     int error = 0;
     /* The metadata is the recording's own. */
     for (size_t i = 1; i < TRACKS_HEADERS && !error; i++)
-        if (headers->list[i])
-            error = put_packet(recording, headers->list[i], timestamp);
+        if (stream_headers_at(headers, i))
+            error = put_packet(recording, stream_headers_at(headers, i), timestamp);
     return error;
 }
 

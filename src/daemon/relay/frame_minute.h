@@ -17,10 +17,16 @@ struct frame_second {
     uint32_t largest, largest_key; /* bytes */
 };
 
+/* The same as each stream keeps it: what is more than there is room for counts as the most. */
+struct frame_second_kept {
+    uint32_t bytes, largest, largest_key;
+    uint16_t frames, key_frames;
+};
+
 /* All zero at first. */
 struct frame_minute {
     uint64_t second; /* of the last frame, in loop time */
-    struct frame_second list[FRAME_MINUTE_SECONDS];
+    struct frame_second_kept list[FRAME_MINUTE_SECONDS];
 };
 
 /* Forgets the seconds between the last frame and that second. */
@@ -30,14 +36,16 @@ static inline void frame_minute_add(struct frame_minute *minute, uint64_t now_ms
     uint64_t second = now_ms / 1000;
     if (second != minute->second)
         frame_minute_advance(minute, second);
-    struct frame_second *to = &minute->list[minute->second % FRAME_MINUTE_SECONDS];
-    to->bytes += size;
-    to->frames++;
+    struct frame_second_kept *to = &minute->list[minute->second % FRAME_MINUTE_SECONDS];
+    to->bytes = size <= UINT32_MAX - to->bytes ? to->bytes + size : UINT32_MAX;
+    if (to->frames < UINT16_MAX)
+        to->frames++;
     if (size > to->largest)
         to->largest = size;
     if (!is_key)
         return;
-    to->key_frames++;
+    if (to->key_frames < UINT16_MAX)
+        to->key_frames++;
     if (size > to->largest_key)
         to->largest_key = size;
 }

@@ -1,5 +1,6 @@
 #include "daemon/relay/gop.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 enum {
@@ -7,28 +8,47 @@ enum {
     AHEAD = 8, /* packets */
 };
 
-void stream_headers_put(struct stream_headers *headers, size_t place, struct packet *packet) {
-    packet_ref(packet);
-    headers->blocks += packet->blocks;
-    if (headers->list[place])
-        headers->blocks -= headers->list[place]->blocks;
-    packet_unref(headers->list[place]);
-    headers->list[place] = packet;
+int stream_headers_need(struct stream_headers *headers, size_t place) {
+    if (headers->others || headers_first(place) >= 0)
+        return 0;
+    headers->others = calloc(TRACKS_HEADERS, sizeof(struct packet *));
+    return headers->others ? 0 : -ENOMEM;
+}
+
+/* There is room. */
+static void replace(struct stream_headers *headers, size_t place, struct packet *packet) {
+    int first = headers_first(place);
+    struct packet **slot = first >= 0 ? &headers->first[first] : &headers->others[place], *before = *slot;
+    *slot = packet ? packet_ref(packet) : NULL;
+    headers->blocks += packet ? packet->blocks : 0;
+    headers->blocks -= before ? before->blocks : 0;
+    packet_unref(before);
+}
+
+int stream_headers_put(struct stream_headers *headers, size_t place, struct packet *packet) {
+    int error = stream_headers_need(headers, place);
+    if (!error)
+        replace(headers, place, packet);
+    return error;
 }
 
 void stream_headers_clear(struct stream_headers *headers) {
     for (size_t i = 0; i < TRACKS_HEADERS; i++)
-        packet_unref(headers->list[i]);
+        packet_unref(stream_headers_at(headers, i));
+    free(headers->others);
     *headers = (struct stream_headers){0};
 }
 
-static void copy_headers(struct stream_headers *to, const struct stream_headers *from) {
+/* 0, -ENOMEM */
+static int copy_headers(struct stream_headers *to, const struct stream_headers *from) {
     for (size_t i = 0; i < TRACKS_HEADERS; i++) {
-        struct packet *before = to->list[i];
-        to->list[i] = from->list[i] ? packet_ref(from->list[i]) : NULL;
-        packet_unref(before);
+        struct packet *header = stream_headers_at(from, i);
+        if (header && stream_headers_need(to, i) < 0)
+            return -ENOMEM;
+        if (header || stream_headers_at(to, i))
+            replace(to, i, header);
     }
-    to->blocks = from->blocks;
+    return 0;
 }
 
 /*
@@ -82,14 +102,13 @@ static bool make_room(struct gop *gop, const struct packet *packet) {
 
 static void begin(struct gop *gop, const struct stream_headers *headers) {
     empty(gop);
-    copy_headers(&gop->headers, headers);
-    gop->broken = false;
+    gop->broken = copy_headers(&gop->headers, headers) < 0;
 }
 
 static void append(struct gop *gop, struct packet *packet, uint64_t max_blocks) {
     /* Where nothing may be kept, also nothing that lies in a block which something else holds
      * already. */
-    if (max_blocks == 0 || gop->blocks + packet->blocks > max_blocks || !make_room(gop, packet)) {
+    if (gop->broken || max_blocks == 0 || gop->blocks + packet->blocks > max_blocks || !make_room(gop, packet)) {
         gop_drop(gop);
         return;
     }

@@ -13,22 +13,43 @@
 #include "daemon/relay/packet.h"
 #include "daemon/relay/tracks.h"
 
-/* What a decoder needs before its first frame: metadata, then video headers and audio headers by
- * their tracks' places. Each may be NULL. */
-struct stream_headers {
-    struct packet *list[TRACKS_HEADERS];
-    uint64_t blocks; /* that they hold */
+enum {
+    HEADERS_METADATA = 0,
+    HEADERS_VIDEO = 1, /* the first of them */
+    HEADERS_AUDIO = HEADERS_VIDEO + TRACKS_MOST,
+    HEADERS_FIRST = 3,
 };
+
+/*
+ * What a decoder needs before its first frame: metadata, then video headers and audio headers by
+ * their tracks' places. Each may be NULL. Few streams have more than the first of each: the others
+ * take memory when one comes.
+ */
+struct stream_headers {
+    struct packet *first[HEADERS_FIRST];
+    struct packet **others; /* TRACKS_HEADERS, of which those in @first are not used; or NULL */
+    uint64_t blocks;        /* that they hold */
+};
+
+static inline int headers_first(size_t place) {
+    return place == HEADERS_METADATA ? 0 : place == HEADERS_VIDEO ? 1 : place == HEADERS_AUDIO ? 2 : -1;
+}
+
+/* The header at a place, below TRACKS_HEADERS; or NULL. */
+static inline struct packet *stream_headers_at(const struct stream_headers *headers, size_t place) {
+    int first = headers_first(place);
+    return first >= 0 ? headers->first[first] : headers->others ? headers->others[place] : NULL;
+}
 
 /* A packet's place in the list, by its role and track; -1: it is no header. */
 static inline int header_place(enum packet_role role, unsigned track) {
     switch (role) {
     case PACKET_METADATA:
-        return 0;
+        return HEADERS_METADATA;
     case PACKET_VIDEO_HEADER:
-        return (int)(1 + track);
+        return (int)(HEADERS_VIDEO + track);
     case PACKET_AUDIO_HEADER:
-        return (int)(1 + TRACKS_MOST + track);
+        return (int)(HEADERS_AUDIO + track);
     default:
         return -1;
     }
@@ -36,16 +57,19 @@ static inline int header_place(enum packet_role role, unsigned track) {
 
 static inline struct packet *stream_headers_get(const struct stream_headers *headers, enum packet_role role,
                                                 unsigned track) {
-    return headers->list[header_place(role, track)];
+    return stream_headers_at(headers, (size_t)header_place(role, track));
 }
 
-/* In place of the one before. What is no header is none. */
-void stream_headers_put(struct stream_headers *headers, size_t place, struct packet *packet);
+/* Makes room for one at that place: then it can be put there. 0, -ENOMEM */
+int stream_headers_need(struct stream_headers *headers, size_t place);
 
-static inline void stream_headers_set(struct stream_headers *headers, struct packet *packet) {
+/* In place of the one before. 0, -ENOMEM */
+int stream_headers_put(struct stream_headers *headers, size_t place, struct packet *packet);
+
+/* The same, where it is a header. */
+static inline int stream_headers_set(struct stream_headers *headers, struct packet *packet) {
     int place = header_place(packet->role, packet->track);
-    if (place >= 0)
-        stream_headers_put(headers, (size_t)place, packet);
+    return place >= 0 ? stream_headers_put(headers, (size_t)place, packet) : 0;
 }
 
 void stream_headers_clear(struct stream_headers *headers);

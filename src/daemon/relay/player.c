@@ -20,6 +20,15 @@ enum {
     RECOVERED_MS = 10000,
 };
 
+struct player *player_new(player_begin_fn *begin) {
+    struct player *player = calloc(1, sizeof *player + (begin ? PLAYER_PREAMBLE : 0));
+    if (!player)
+        return NULL;
+    player->begin = begin;
+    player->preamble = begin ? (uint8_t *)(player + 1) : NULL;
+    return player;
+}
+
 static struct packet **slot(const struct player *player, size_t index) {
     return &player->queue[(player->first + index) & (player->capacity - 1)];
 }
@@ -141,10 +150,11 @@ static bool enqueue_headers(struct player *player, const struct stream_headers *
         return true;
     /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has
      * another time. */
-    bool enqueued = enqueue_header(player, headers->list[0], frame, player->opened ? timestamp : 0);
+    bool enqueued = enqueue_header(player, stream_headers_at(headers, HEADERS_METADATA), frame,
+                                   player->opened ? timestamp : 0);
     player->opened |= enqueued;
     for (size_t i = 1; i < TRACKS_HEADERS && enqueued; i++)
-        enqueued = enqueue_header(player, headers->list[i], frame, timestamp);
+        enqueued = enqueue_header(player, stream_headers_at(headers, i), frame, timestamp);
     return enqueued;
 }
 

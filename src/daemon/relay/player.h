@@ -38,6 +38,12 @@ enum player_state {
     PLAYER_ENDING, /* sends what is queued and its end; set by player_end() */
 };
 
+struct player;
+
+/* Writes the bytes before the first tag, once the stream's tracks are known. Bytes, at most
+ * PLAYER_PREAMBLE. */
+typedef size_t player_begin_fn(struct player *player, uint8_t flags, uint8_t *buffer);
+
 struct player {
     uint64_t id;
 
@@ -56,11 +62,8 @@ struct player {
     struct coalesce_group *merge; /* players that are sent to together; or NULL */
     struct player *next_member;   /* of these */
 
-    /*
-     * Writes the bytes before the first tag, once the stream's tracks are known. Bytes, at most
-     * PLAYER_PREAMBLE. NULL if there are none.
-     */
-    size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
+    /* NULL if there are no bytes before the first tag. */
+    player_begin_fn *begin;
 
     /* Encrypted bytes that wait for the kernel; its user's. NULL: there are never any. */
     size_t (*encrypted)(const struct player *player);
@@ -106,7 +109,7 @@ struct player {
     /* loop time at which it went on behind what it has lost by being slow; 0: never */
     uint64_t lost_at;
 
-    uint8_t preamble[PLAYER_PREAMBLE];
+    uint8_t *preamble; /* lies behind the player; NULL without begin() */
     size_t preamble_size, preamble_sent;
     /* behind the last packet, once there was a preamble; its user's, set by begin() */
     const void *tail;
@@ -120,6 +123,12 @@ struct player {
     uint64_t progress_at;          /* loop time of the last byte taken, or of nothing to send */
     bool told_slow;                /* the log has it */
 };
+
+/*
+ * Of a connection, whose session sets the rest. Room for what @begin writes comes with it, so that
+ * a start needs no memory. @begin: may be NULL. NULL: no memory. free() after player_clear()
+ */
+struct player *player_new(player_begin_fn *begin);
 
 /* Queues one packet, as the player's state allows. Called by the stream, in order. */
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video);

@@ -35,8 +35,8 @@ static void make_alone(struct stream *stream, struct packet *packet) {
 /* The same of all that a player is started with. */
 static void make_cached_alone(struct stream *stream) {
     for (size_t i = 0; i < TRACKS_HEADERS; i++) {
-        make_alone(stream, stream->headers.list[i]);
-        make_alone(stream, stream->gop.headers.list[i]);
+        make_alone(stream, stream_headers_at(&stream->headers, i));
+        make_alone(stream, stream_headers_at(&stream->gop.headers, i));
     }
     for (size_t i = 0; i < stream->gop.count; i++)
         make_alone(stream, stream->gop.packets[i]);

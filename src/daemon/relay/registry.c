@@ -182,9 +182,11 @@ int registry_add_replica(struct registry *registry, const struct stream_state *s
     made->opened_at = state->opened_at;
     made->gop.broken = !state->has_group;
     made->metadata = state->metadata;
-    made->video = state->video;
-    made->audio = state->audio;
     made->cluster.search = state->search;
+    if (tracks_restore(&made->video, &state->video) < 0 || tracks_restore(&made->audio, &state->audio) < 0) {
+        stream_unref(made);
+        return -ENOMEM;
+    }
     stream_keep(made, state->kept_until);
     *ret_replica = made;
     return 0;

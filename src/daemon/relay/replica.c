@@ -287,9 +287,11 @@ static bool hand_over(struct replica *feed, enum parcel_kind kind, const struct 
 }
 
 static bool hand_headers(struct replica *feed, const struct stream_headers *headers) {
-    for (size_t i = 0; i < TRACKS_HEADERS; i++)
-        if (headers->list[i] && !hand_over(feed, PARCEL_HEADER, headers->list[i], 0))
+    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
+        struct packet *header = stream_headers_at(headers, i);
+        if (header && !hand_over(feed, PARCEL_HEADER, header, 0))
             return false;
+    }
     return true;
 }
 

@@ -31,8 +31,8 @@ static void pass(struct stand_in *stand_in, const struct packet *packet) {
 
 static void pass_headers(struct stand_in *stand_in, const struct stream_headers *headers) {
     for (size_t i = 0; i < TRACKS_HEADERS; i++)
-        if (headers->list[i])
-            pass(stand_in, headers->list[i]);
+        if (stream_headers_at(headers, i))
+            pass(stand_in, stream_headers_at(headers, i));
 }
 
 static void pass_cached(struct stand_in *stand_in) {

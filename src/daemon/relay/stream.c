@@ -113,9 +113,9 @@ void stream_get_state(const struct stream *stream, struct stream_state *ret_stat
                                        .opened = stream->opened,
                                        .opened_at = stream->opened_at,
                                        .has_group = !stream->gop.broken,
-                                       .metadata = stream->metadata,
-                                       .video = stream->video,
-                                       .audio = stream->audio};
+                                       .metadata = stream->metadata};
+    tracks_copy(&stream->video, &ret_state->video);
+    tracks_copy(&stream->audio, &ret_state->audio);
     strcpy(ret_state->name, stream->name);
 }
 
@@ -141,6 +141,8 @@ void stream_unref(struct stream *stream) {
         if (sink->type->freed)
             sink->type->freed(sink);
     }
+    tracks_clear(&stream->video);
+    tracks_clear(&stream->audio);
     free(stream);
 }
 
@@ -217,6 +219,7 @@ int stream_attach_stand_in(struct stream *stream, struct stand_in *stand_in, str
 void stream_detach(struct stream *stream, uint64_t now) {
     stream->live = false;
     stream->source.session = NULL;
+    stream->source.ignored = NULL;
     if (stream->stand_in) {
         stream->stand_in = NULL;
         stream->lender = NULL;
@@ -350,12 +353,20 @@ static uint32_t header_version(struct stream *stream, const struct packet *packe
         return 0;
     struct track_header *header = packet->role == PACKET_METADATA
                                       ? &stream->metadata_header
-                                      : &stream_tracks(stream, packet->type)->list[packet->track].header;
+                                      : &tracks_at(stream_tracks(stream, packet->type), packet->track)->header;
     return track_header_take(header, &packet->payload, &stream->versions);
+}
+
+/* Room among the headers for what is one. */
+static bool has_room(struct stream *stream, enum packet_role role, unsigned place) {
+    int at = header_place(role, place);
+    return at < 0 || stream_headers_need(&stream->headers, (size_t)at) == 0;
 }
 
 static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role, unsigned place) {
     sluice_slice kept;
+    if (!has_room(stream, role, place))
+        return NULL;
     bool is_main = tag->type == SLUICE_FLV_SCRIPT || place == stream_tracks(stream, tag->type)->main;
     uint32_t time = stream_time(stream, tag, role, is_main);
     if (keep(stream, &tag->payload, &kept) < 0)
@@ -464,7 +475,7 @@ static void count_tag(struct stream *stream, const sluice_flv_tag *tag, unsigned
     bool is_frame = tag->view.packet == SLUICE_FLV_FRAME;
     if (tag->type == SLUICE_FLV_SCRIPT)
         return;
-    struct track *track = &stream_tracks(stream, tag->type)->list[place];
+    struct track *track = tracks_at(stream_tracks(stream, tag->type), place);
     bool is_video = tag->type == SLUICE_FLV_VIDEO;
     stream->seen |= is_video ? SLUICE_FLV_HAS_VIDEO : SLUICE_FLV_HAS_AUDIO;
     if (tag->view.codec)
@@ -480,7 +491,7 @@ static void count_tag(struct stream *stream, const sluice_flv_tag *tag, unsigned
 }
 
 static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
-    stream_headers_set(&stream->headers, packet);
+    (void)stream_headers_set(&stream->headers, packet); /* has_room() */
     /* First, since the memory of the group before may be what the sinks need. */
     if (stream->settled)
         gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
@@ -499,6 +510,10 @@ static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     bool has_track = tag->type != SLUICE_FLV_SCRIPT, is_metadata = read_metadata(stream, tag);
     struct tracks *tracks = stream_tracks(stream, tag->type);
     int place = has_track ? tracks_take(tracks, tag->view.track) : 0;
+    if (place == -ENOMEM) {
+        stream_lose(stream);
+        return -ENOMEM;
+    }
     if (place < 0) {
         stream->beyond_tracks += tag->view.packet == SLUICE_FLV_FRAME;
         return 0;
@@ -581,6 +596,8 @@ void stream_replica_end(struct stream *replica, uint64_t left_at, uint64_t kept_
 
 /* The payload stays with the tag where there is no memory. */
 static struct packet *make_replica_packet(struct stream *replica, struct stream_tag *tag) {
+    if (!has_room(replica, tag->role, tag->track))
+        return NULL;
     struct packet *packet = new_packet(replica->registry, &tag->tag, tag->role, tag->tag.timestamp, &tag->tag.payload);
     if (!packet)
         return NULL;
@@ -594,21 +611,28 @@ static struct packet *make_replica_packet(struct stream *replica, struct stream_
     return packet;
 }
 
-/* The places are those that the stream's own worker has given. */
-static void take_replica_track(struct stream *replica, const struct stream_tag *tag) {
+/* The places are those that the stream's own worker has given. 0, -ENOMEM */
+static int take_replica_track(struct stream *replica, const struct stream_tag *tag) {
     if (tag->tag.type == SLUICE_FLV_SCRIPT)
-        return;
+        return 0;
     struct tracks *tracks = stream_tracks(replica, tag->tag.type);
+    if (tracks_need(tracks, tag->track) < 0 || tracks_need(tracks, tag->main) < 0)
+        return -ENOMEM;
     tracks->main = tag->main;
-    tracks->list[tag->track].id = tag->tag.view.track;
-    tracks->list[tag->track].seen = true;
+    struct track *track = tracks_at(tracks, tag->track);
+    track->id = tag->tag.view.track;
+    track->seen = true;
+    return 0;
 }
 
 void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     (void)read_metadata(replica, &tag->tag);
     replica->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->tag.size + SLUICE_FLV_TRAILER_SIZE;
-    take_replica_track(replica, tag);
     replica->received_at = tag->received_at;
+    if (take_replica_track(replica, tag) < 0) {
+        stream_lose(replica);
+        return;
+    }
     count_tag(replica, &tag->tag, tag->track);
     struct packet *packet = make_replica_packet(replica, tag);
     if (!packet) {
@@ -620,13 +644,13 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
 }
 
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
-    take_replica_track(replica, tag);
-    struct packet *packet = make_replica_packet(replica, tag);
+    int error = take_replica_track(replica, tag);
+    struct packet *packet = error ? NULL : make_replica_packet(replica, tag);
     if (!packet) {
         gop_drop(&replica->gop);
         return;
     }
-    stream_headers_set(&replica->headers, packet);
+    (void)stream_headers_set(&replica->headers, packet); /* has_room() */
     if (in_group)
         gop_open(&replica->gop, packet, &replica->headers, opening_blocks(replica));
     packet_unref(packet);

@@ -101,14 +101,15 @@ struct registry {
     void *left_user;
 };
 
-enum { STREAM_IGNORED = 96 }; /* bytes */
+enum { STREAM_IGNORED = 96 }; /* bytes of the names of media that are not taken */
 
 /* The publisher, as the API shows it. */
 struct stream_source {
     char peer[ADDRESS_TEXT];
     const char *protocol;
-    /* media of it that are not taken, "video/AV1, audio/AC3"; empty: there are none */
-    char ignored[STREAM_IGNORED];
+    /* media of it that are not taken, "video/AV1, audio/AC3"; NULL: there are none. Its session's
+     * until it leaves the stream */
+    const char *ignored;
     uint64_t since;          /* loop time at which it came: it may have waited for the name */
     struct session *session; /* that has the connection; NULL: none has */
     const struct publish_calls *calls;
@@ -217,7 +218,7 @@ struct stream_state {
     uint32_t opened_at;
     bool has_group; /* or had, until it was too large */
     sluice_flv_metadata metadata;
-    struct tracks video, audio;
+    struct tracks_copy video, audio;
 };
 
 /* A tag as the stream's own worker has taken it in, for a replica. */

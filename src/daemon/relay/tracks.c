@@ -1,5 +1,7 @@
 #include "daemon/relay/tracks.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <openssl/evp.h>
@@ -7,9 +9,42 @@
 /* of a header whose bytes are looked at: bytes, pieces */
 enum { HEADER_MOST = 64 << 10, PIECES = 64 };
 
-void tracks_begin(struct tracks *tracks) {
+int tracks_need(struct tracks *tracks, unsigned place) {
+    if (place < tracks_room(tracks))
+        return 0;
+    tracks->others = calloc(TRACKS_MOST - 1, sizeof *tracks->others);
+    return tracks->others ? 0 : -ENOMEM;
+}
+
+void tracks_clear(struct tracks *tracks) {
+    free(tracks->others);
+    tracks->others = NULL;
+}
+
+void tracks_copy(const struct tracks *tracks, struct tracks_copy *ret_copy) {
+    *ret_copy = (struct tracks_copy){
+        .main = tracks->main, .any = tracks->any, .fixed = tracks->fixed, .list[0] = tracks->first};
+    for (unsigned i = 1; i < tracks_room(tracks); i++)
+        ret_copy->list[i] = *tracks_get(tracks, i);
+}
+
+int tracks_restore(struct tracks *tracks, const struct tracks_copy *copy) {
     for (unsigned i = 0; i < TRACKS_MOST; i++) {
-        struct track *track = &tracks->list[i];
+        bool is_used = copy->list[i].placed || copy->list[i].seen;
+        if (is_used && tracks_need(tracks, i) < 0)
+            return -ENOMEM;
+        if (i < tracks_room(tracks))
+            *tracks_at(tracks, i) = copy->list[i];
+    }
+    tracks->main = copy->main;
+    tracks->any = copy->any;
+    tracks->fixed = copy->fixed;
+    return 0;
+}
+
+void tracks_begin(struct tracks *tracks) {
+    for (unsigned i = 0; i < tracks_room(tracks); i++) {
+        struct track *track = tracks_at(tracks, i);
         track->seen = false;
         track->channels = 0;
         track->codec = 0;
@@ -23,8 +58,10 @@ static int find(struct tracks *tracks, uint8_t id) {
     int spare = -1, former = -1;
     if (id == 0)
         return 0;
+    if (!tracks->others)
+        return 1;
     for (int i = 1; i < TRACKS_MOST; i++) {
-        const struct track *track = &tracks->list[i];
+        const struct track *track = tracks_get(tracks, (unsigned)i);
         if (track->placed && track->id == id)
             return i;
         if (!track->placed && spare < 0)
@@ -38,8 +75,10 @@ static int find(struct tracks *tracks, uint8_t id) {
 int tracks_place(struct tracks *tracks, uint8_t id) {
     int place = find(tracks, id);
     if (place < 0)
-        return -1;
-    struct track *track = &tracks->list[place];
+        return -EUSERS;
+    if (tracks_need(tracks, (unsigned)place) < 0)
+        return -ENOMEM;
+    struct track *track = tracks_at(tracks, (unsigned)place);
     if (track->seen)
         return place;
     /* Another one's place has another one's header. */
@@ -47,7 +86,7 @@ int tracks_place(struct tracks *tracks, uint8_t id) {
         track->header = (struct track_header){0};
     track->id = id;
     track->seen = track->placed = true;
-    if (!tracks->any || (!tracks->fixed && id < tracks->list[tracks->main].id))
+    if (!tracks->any || (!tracks->fixed && id < tracks_main(tracks)->id))
         tracks->main = (uint8_t)place;
     tracks->any = true;
     return place;
@@ -58,7 +97,7 @@ void tracks_settle(struct tracks *tracks) {
 }
 
 const struct track *tracks_main(const struct tracks *tracks) {
-    return &tracks->list[tracks->main];
+    return tracks_get(tracks, tracks->main);
 }
 
 /* False where there is no digest: the bytes are too many, or memory is short. */

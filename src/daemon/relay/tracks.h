@@ -39,22 +39,56 @@ struct track {
     uint64_t frames, bytes; /* of this publisher; bytes: of payloads */
 };
 
+/* All zero at first. Most publishers have track 0 alone: the other places take memory when one is
+ * used. */
 struct tracks {
-    uint8_t main;                   /* the main track's place */
-    bool any;                       /* a track of this publisher has come */
-    bool fixed;                     /* the main track is another one no more */
-    struct track list[TRACKS_MOST]; /* all zero at first */
+    uint8_t main; /* the main track's place */
+    bool any;     /* a track of this publisher has come */
+    bool fixed;   /* the main track is another one no more */
+    struct track first;
+    struct track *others; /* TRACKS_MOST - 1; or NULL */
 };
+
+/* The same for another thread: without memory of its own. */
+struct tracks_copy {
+    uint8_t main;
+    bool any, fixed;
+    struct track list[TRACKS_MOST];
+};
+
+/* Places that there are. */
+static inline unsigned tracks_room(const struct tracks *tracks) {
+    return tracks->others ? TRACKS_MOST : 1;
+}
+
+/* One of them. */
+static inline struct track *tracks_at(struct tracks *tracks, unsigned place) {
+    return place == 0 ? &tracks->first : &tracks->others[place - 1];
+}
+static inline const struct track *tracks_get(const struct tracks *tracks, unsigned place) {
+    return place == 0 ? &tracks->first : &tracks->others[place - 1];
+}
+
+/* Makes the place, below TRACKS_MOST. 0, -ENOMEM */
+int tracks_need(struct tracks *tracks, unsigned place);
+
+void tracks_clear(struct tracks *tracks);
+
+void tracks_copy(const struct tracks *tracks, struct tracks_copy *ret_copy);
+
+/* To tracks that are all zero: 0, -ENOMEM. */
+int tracks_restore(struct tracks *tracks, const struct tracks_copy *copy);
 
 /* Another publisher's: none has come yet. Places and versions stay. */
 void tracks_begin(struct tracks *tracks);
 
-/* The place of a track of which something has come; -1: there are as many as there may be. */
+/* The place of a track of which something has come; -EUSERS: there are as many as there may be;
+ * -ENOMEM. */
 int tracks_place(struct tracks *tracks, uint8_t id);
 
 /* The same; at once for a publisher's only track, of which most tags are. */
 static inline int tracks_take(struct tracks *tracks, uint8_t id) {
-    return id == 0 && tracks->list[0].seen ? 0 : tracks_place(tracks, id);
+    return id == 0 && tracks->first.seen ? 0 : tracks_place(tracks, id);
 }
 
 /* Players are started: the main track stays what it is, or the first that comes where none has. */

@@ -15,6 +15,7 @@ enum {
     TICK_MS = 500,      /* deadlines are looked at so often */
     TICK_LOOKS = 1024,  /* at so many sessions in one turn */
     TICK_ENDS = 32,     /* and at no more once so many have been answered or closed */
+    TICK_REPORTS = 256, /* or so many reports queued: each has memory of its own until it is sent */
     DRAIN_TICK_MS = 20, /* and so often while the server stops */
     RATE_MS = 900,      /* rates are taken with the first tick behind it */
     LIMITS_MS = 2000,   /* and the control group's limit is read, which may change at any time */
@@ -88,7 +89,7 @@ static void tick_session(struct session *session, uint64_t now) {
 static void tick_some(void *user) {
     struct worker *worker = user;
     uint64_t now = worker_now(worker);
-    uint32_t answers = worker->answers, closed = 0;
+    uint32_t answers = worker->answers, reports = worker->reports, closed = 0;
     worker->tick_posted = false;
     /* Then the tick itself looks at all. */
     if (worker->draining)
@@ -100,7 +101,7 @@ static void tick_some(void *user) {
             continue;
         tick_session(session, now);
         closed += session->closing;
-        if (closed + worker->answers - answers >= TICK_ENDS)
+        if (closed + worker->answers - answers >= TICK_ENDS || worker->reports - reports >= TICK_REPORTS)
             break;
     }
     worker->tick_posted = worker->to_tick != NULL;

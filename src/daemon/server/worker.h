@@ -48,6 +48,7 @@ struct worker {
     sluice_call tick_call;
     bool tick_posted; /* that call is: the tick is not over */
     uint32_t answers; /* responses begun, ever */
+    uint32_t reports; /* RTCP queued, ever */
     struct auth_log auth_log;
     struct holdings holdings;
     sluice_timer *ticker;

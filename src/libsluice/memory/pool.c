@@ -10,12 +10,7 @@
 #include "memory/poison.h"
 
 enum {
-    /*
-     * Blocks of 16 KiB cost 0.81 to 0.88 of the processor time of these where frames are large or a
-     * stream is always full (bench/README.md, sweeps), but a small packet that is kept then keeps
-     * four times the memory.
-     */
-    DEFAULT_BLOCK_SIZE = 4096,
+    DEFAULT_BLOCK_SIZE = 4096, /* see README.md */
     DEFAULT_SLAB_BLOCKS = 1024,
     DEFAULT_MAX_BLOCKS = 16384,
     MIN_BLOCK_SIZE = 512,
@@ -96,6 +91,7 @@ struct pool_core {
     bool looks_ahead; /* the next slab has none, and may get some */
     struct view_batch *view_batches;
     uint64_t generations; /* the chains' */
+    struct slice_rooms rooms;
 
     /* Set once: */
     uint64_t max_bytes;
@@ -107,8 +103,7 @@ struct pool_core {
 
     /* Any thread's: */
     _Atomic(pthread_t) owner;
-    /* given back by other threads; the owner takes the whole list at once */
-    _Atomic(sluice_block *) remote;
+    _Atomic(sluice_block *) remote; /* given back by other threads; the owner takes all at once */
     /* what keeps the pool: blocks held once it is closed, releases under way */
     _Atomic int64_t live;
     _Atomic uint64_t bytes_copied;
@@ -538,6 +533,7 @@ void sluice_pool_free(sluice_pool *pool) {
     if (!pool || pool != pool->core->classes)
         return;
     pool_core *core = pool->core;
+    slice_rooms_clear(&core->rooms);
     sluice_block *rest = atomic_exchange_explicit(&core->remote, REMOTE_CLOSED, memory_order_acq_rel);
     accept_list(core, rest);
     int64_t held = (int64_t)core->views + core->foreign;
@@ -831,6 +827,10 @@ int sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
 
 /* In proportion to what the class can have now: another's hunger must not make a reserve of all
  * that it has. */
+struct slice_rooms *pool_slice_rooms(sluice_pool *pool) {
+    return &pool->core->rooms;
+}
+
 uint32_t pool_reserve(const sluice_pool *pool) {
     const pool_core *core = pool->core;
     if (core->classes_used == 1)

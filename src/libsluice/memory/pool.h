@@ -7,6 +7,7 @@
 #include <sluice/pool.h>
 
 #include "memory/block.h"
+#include "memory/slice_rooms.h"
 
 enum { POOL_CLASSES = 1 + SLUICE_POOL_CLASSES };
 
@@ -15,6 +16,9 @@ void pool_bind(sluice_pool *pool);
 
 /* For a chain of the pool, or of one of its classes: no other has had it. Owner only. */
 uint64_t pool_next_generation(sluice_pool *pool);
+
+/* Of the pool with all its classes. Owner only. */
+struct slice_rooms *pool_slice_rooms(sluice_pool *pool);
 
 /* A free block with one reference, growing the class by a slab where needed; NULL at the cap. Owner
  * only. */

@@ -58,13 +58,12 @@ int http_play_read_tracks(sluice_http_text query, bool *ret_alone) {
 }
 
 void http_play_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
-    struct player *player = calloc(1, sizeof *player);
+    struct player *player = player_new(begin);
     if (!player) {
         stream_unref(stream);
         http_refuse(session, 503, "out of memory");
         return;
     }
-    player->begin = begin;
     player->nodes = http_node_list(session);
     http_play_join(session, player, stream, request->minor_version >= 1 ? &wire_flv_chunked : &wire_flv);
 }

@@ -40,7 +40,7 @@ void http_websocket_start(struct http_session *session, struct stream *stream,
     /* In pieces, which are dropped, so that nothing of a message is held. */
     const sluice_websocket_options limits = {.size = sizeof limits, .max_message = MESSAGE_MOST, .pieces = true};
     struct http_websocket *websocket = calloc(1, sizeof *websocket);
-    struct player *player = calloc(1, sizeof *player);
+    struct player *player = player_new(begin);
     int error = websocket && player ? sluice_websocket_new(SLUICE_WEBSOCKET_SERVER, &limits, &websocket->framer) : -1;
     if (error) {
         free(websocket);
@@ -52,7 +52,6 @@ void http_websocket_start(struct http_session *session, struct stream *stream,
     memcpy(websocket->accept, accept, sizeof websocket->accept);
     websocket->pinged_at = worker_now(session->base.worker);
     session->websocket = websocket;
-    player->begin = begin;
     http_play_join(session, player, stream, &wire_flv_websocket);
 }
 

@@ -60,7 +60,7 @@ void rtmp_play_start(struct rtmp_session *session, struct stream *stream) {
         rtmp_refuse(session, "NetStream.Play.Failed", "invalid parameter: tracks is all or default");
         return;
     }
-    struct player *player = calloc(1, sizeof *player);
+    struct player *player = player_new(begin);
     if (!player) {
         stream_unref(stream);
         rtmp_refuse(session, "NetStream.Play.Failed", "out of memory");
@@ -74,7 +74,6 @@ void rtmp_play_start(struct rtmp_session *session, struct stream *stream) {
     session->joined_at = player->progress_at = worker_now(base->worker);
     session_take_player(base, player);
     player->protocol = "rtmp";
-    player->begin = begin;
     player->alone = alone;
     set_form(session, player, stream);
     player->merge_window_ms = options_merge_window(base->worker->options, stream->name, base->merge_window_ms);

@@ -131,7 +131,7 @@ static void on_known(struct player *player) {
 
 /* The reference on the stream goes to the player. */
 static int make_player(struct rtsp_session *session, struct stream *stream) {
-    struct player *player = calloc(1, sizeof *player);
+    struct player *player = player_new(NULL);
     if (!player)
         return -ENOMEM;
     session_take_player(&session->base, player);

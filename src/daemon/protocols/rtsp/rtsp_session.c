@@ -117,6 +117,7 @@ void rtsp_send_rtcp(struct rtsp_session *session, const struct rtsp_channel *cha
     if (!channel->has_rtcp || size == 0 || rtsp_need_writer(session) < 0 ||
         sluice_writer_room(session->writer) < sizeof header + size)
         return;
+    session->base.worker->reports++;
     sluice_rtsp_write_interleaved(header, channel->rtcp, (uint16_t)size);
     /* The header without its packet would be the end of all that follows. */
     if (sluice_writer_copy(session->writer, header, sizeof header) < 0 ||

@@ -23,26 +23,27 @@ enum {
 struct rtsp_session {
     struct session base;
     enum rtsp_state state;
+    uint32_t set_up_count;
     sluice_rtsp *framer;
     sluice_writer *writer; /* replies and RTCP, between frames; NULL while none is queued */
     struct rtsp_auth auth;
     char id[RTSP_SESSION_ID + 1]; /* given with the first SETUP */
     struct rtsp_channel channels[SLUICE_SDP_MAX_MEDIA];
-    uint32_t set_up_count;
     uint64_t active_at; /* loop time of the last request, or of what keeps the session otherwise */
     uint64_t received;  /* bytes, when the tick last looked */
     uint64_t reported_at;
     bool peer_ended;
     /* the head of the message that is waited for: its body may come */
     bool is_judged;
-    bool is_granted;  /* that was so of the message that is handled */
+    bool is_granted; /* that was so of the message that is handled */
+    bool joined;     /* playing: in the stream's list */
+    unsigned hooked_actions;
     struct pace unit; /* publishing: of the frame being received */
     /* a request that another worker goes on with: the framer's; or NULL */
     const sluice_rtsp_message *moving;
     /* during a hook query: the request, owned by the framer */
     const sluice_rtsp_message *asked;
     char *hooked; /* the stream that a hook has granted last; or NULL */
-    unsigned hooked_actions;
 
     /* What was gathered last, in the order in which it is sent. */
     size_t gathered_rest, gathered_text;
@@ -52,7 +53,6 @@ struct rtsp_session {
 
     /* Playing: */
     struct player *player;
-    bool joined; /* in the stream's list */
     uint64_t joined_at;
     int64_t asked_cseq; /* of the DESCRIBE, or ANNOUNCE, that is owed an answer */
     char *asked_url;    /* and its URL */

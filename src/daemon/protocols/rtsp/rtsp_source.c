@@ -40,33 +40,44 @@ static void refuse_frame(void *user) {
 
 static const struct rtp_input_events input_events = {.tag = take_tag, .lost = lose_frame, .too_large = refuse_frame};
 
-static int read_text(struct rtsp_source *source, const sluice_slice *body, sluice_sdp *ret_sdp) {
+/* @ret_text: that the description's texts lie in, the caller's also after an error */
+static int read_text(const sluice_slice *body, sluice_sdp *ret_sdp, char **ret_text) {
     size_t length = sluice_slice_length(body);
     if (length == 0)
         return -ENODATA;
     if (length > SLUICE_SDP_MAX_SIZE)
         return -EMSGSIZE;
-    source->sdp_text = malloc(length);
-    if (!source->sdp_text)
+    *ret_text = malloc(length);
+    if (!*ret_text)
         return -ENOMEM;
-    copy_text(body, source->sdp_text);
-    int error = sluice_sdp_read(source->sdp_text, length, ret_sdp);
+    copy_text(body, *ret_text);
+    int error = sluice_sdp_read(*ret_text, length, ret_sdp);
     if (error)
         return error == -EMSGSIZE ? -EMSGSIZE : -EPROTO;
     return ret_sdp->media_count == 0 ? -EPROTO : 0;
 }
 
-/*
- * The description has 10 KiB and would last as long as the source: only the parts needed later are
- * kept.
- */
+static sluice_http_text keep(sluice_http_text text, char **at) {
+    sluice_http_text kept = {*at, text.length};
+    if (text.length > 0)
+        memcpy(*at, text.text, text.length);
+    *at += text.length;
+    return kept;
+}
+
+/* The description and its text would last as long as the source: only the parts needed later are
+ * kept. */
 static int keep_controls(struct rtsp_source *source, const sluice_sdp *sdp) {
-    source->controls = malloc(sdp->media_count * sizeof *source->controls);
+    size_t length = sdp->control.length;
+    for (size_t i = 0; i < sdp->media_count; i++)
+        length += sdp->media[i].control.length;
+    source->controls = malloc(sdp->media_count * sizeof *source->controls + length);
     if (!source->controls)
         return -ENOMEM;
+    char *at = (char *)(source->controls + sdp->media_count);
     for (size_t i = 0; i < sdp->media_count; i++)
-        source->controls[i] = sdp->media[i].control;
-    source->control = sdp->control;
+        source->controls[i] = keep(sdp->media[i].control, &at);
+    source->control = keep(sdp->control, &at);
     source->media_count = sdp->media_count;
     return 0;
 }
@@ -84,8 +95,9 @@ static uint32_t frame_limit(const struct worker *worker, sluice_http_text name) 
 int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker,
                          sluice_http_text name) {
     char ignored[RTP_INPUT_NAMES] = "";
+    char *text = NULL;
     sluice_sdp *sdp = malloc(sizeof *sdp);
-    int error = sdp ? read_text(source, body, sdp) : -ENOMEM;
+    int error = sdp ? read_text(body, sdp, &text) : -ENOMEM;
     if (!error)
         error = rtp_input_new(worker_small_pool(worker), sdp, frame_limit(worker, name), &input_events, source,
                               &source->input, ignored);
@@ -95,6 +107,7 @@ int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, s
     }
     if (!error)
         error = keep_controls(source, sdp);
+    free(text);
     free(sdp);
     return error;
 }
@@ -107,12 +120,11 @@ void rtsp_source_explain(const struct rtsp_source *source, char ret_reason[RTSP_
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
                         publisher_claimed_fn *claimed) {
     struct worker *worker = session->worker;
-    struct stream_source from = {.protocol = "rtsp", .since = worker_now(worker), .session = session};
+    struct stream_source from = {
+        .protocol = "rtsp", .since = worker_now(worker), .session = session, .ignored = source->ignored};
     struct stream *stream;
     struct publisher *publisher;
     memcpy(from.peer, session->peer, sizeof from.peer);
-    if (source->ignored)
-        snprintf(from.ignored, sizeof from.ignored, "%s", source->ignored);
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
@@ -189,7 +201,6 @@ void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now) {
 
 void rtsp_source_clear(struct rtsp_source *source) {
     rtp_input_free(source->input);
-    free(source->sdp_text);
     free(source->controls);
     free(source->ignored);
     *source = (struct rtsp_source){0};

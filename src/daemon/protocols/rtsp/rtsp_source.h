@@ -24,9 +24,8 @@ struct rtsp_channel {
 
 /* All zero at the beginning, and after rtsp_source_clear(). */
 struct rtsp_source {
-    char *sdp_text;             /* the description, that the texts lie in */
     sluice_http_text control;   /* URL of all media together; empty where it is not said */
-    sluice_http_text *controls; /* and of each; media_count of them */
+    sluice_http_text *controls; /* and of each; media_count of them, and the texts behind them */
     size_t media_count;
     struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
     struct rtp_input *input;

@@ -7,6 +7,7 @@
 #include "framers/codec/codec.h"
 #include "framers/flv/flv_view.h"
 #include "framers/rtp/rtp_unpack.h"
+#include "memory/chain.h"
 #include "reader/cursor.h"
 
 enum {
@@ -24,35 +25,41 @@ enum {
 static const uint64_t nanoseconds_in_second = 1000000000;
 
 struct track {
-    sluice_flv_type type;
     struct rtp_flv_config *config;
     sluice_codec_config *shown; /* what sluice_rtp_flv_config() has returned; or NULL */
-    int payload_type;           /* or SLUICE_RTP_FLV_ANY */
     sluice_rtp_unpacker *unpacker;
     sluice_rtp_unit *unit; /* the unpacker's, to be delivered; NULL for none */
     uint64_t now;          /* when its last packet came, nanoseconds */
 
+    sluice_flv_type type;
+    int payload_type; /* or SLUICE_RTP_FLV_ANY */
+    uint32_t ssrc, other;
     bool has_ssrc;
     bool has_other; /* another source has been heard */
-    uint32_t ssrc, other;
-    sluice_rtp_source source;
-    /* raised when the source changes, so that sequence numbers go on ascending */
-    uint64_t generation;
-    uint64_t report_ntp, report_arrival;
 
     bool is_complete; /* the configuration */
     bool header_due;  /* the sequence header is to be delivered before the next frame */
     bool stalled;     /* there was no memory for it: not again before the next packet */
     bool started;     /* a frame has been delivered */
+
+    sluice_rtp_source source;
+    /* raised when the source changes, so that sequence numbers go on ascending */
+    uint64_t generation;
+    uint64_t report_ntp, report_arrival;
+
     struct rtp_track_time time;
-    struct rtp_decode_order order;
-    int64_t decoded; /* milliseconds, of the last tag */
-    sluice_rtp_flv_stats stats;
+    struct rtp_decode_order *order; /* of video */
+    int64_t decoded;                /* milliseconds, of the last tag */
+    /* as in sluice_rtp_flv_stats, which has those of the source, too */
+    struct {
+        uint64_t malformed, ignored, frames, damaged, dropped;
+    } stats;
 };
 
 struct sluice_rtp_flv {
     struct track tracks[SLUICE_RTP_FLV_TRACKS];
     unsigned track_count;
+    struct rtp_decode_order order; /* of the video track, of which there is one at most */
     struct rtp_line line;
     struct rtp_flv_builder builder;
     sluice_flv_tag tag;
@@ -63,10 +70,6 @@ int sluice_rtp_flv_new(sluice_pool *pool, sluice_rtp_flv **ret_flv) {
     if (!flv)
         return -ENOMEM;
     flv->builder.pool = pool;
-    if (sluice_chain_new(pool, &flv->builder.media) || sluice_chain_new(pool, &flv->builder.headers)) {
-        sluice_rtp_flv_free(flv);
-        return -ENOMEM;
-    }
     *ret_flv = flv;
     return 0;
 }
@@ -80,8 +83,7 @@ void sluice_rtp_flv_free(sluice_rtp_flv *flv) {
         free(flv->tracks[i].shown);
     }
     sluice_slice_release(&flv->tag.payload);
-    sluice_chain_free(flv->builder.media);
-    sluice_chain_free(flv->builder.headers);
+    sluice_block_release(flv->builder.headers);
     free(flv);
 }
 
@@ -114,6 +116,7 @@ int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
         .type = type,
         .payload_type = payload_type,
         .time.rate = config->clock_rate,
+        .order = type == SLUICE_FLV_VIDEO ? &flv->order : NULL,
     };
     track->is_complete = sluice_codec_is_complete(config);
     track->header_due = has_header(config) && track->is_complete;
@@ -121,8 +124,10 @@ int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
     if (!error)
         error = sluice_rtp_unpacker_new((sluice_rtp_format)sluice_codec_rtp_format(config->codec), options,
                                         &track->unpacker);
-    if (!error)
+    if (!error) {
+        track->unpacker->pool = flv->builder.pool;
         return (int)flv->track_count++;
+    }
     free(track->config);
     track->config = NULL;
     return error;
@@ -288,7 +293,7 @@ static bool has_picture(const struct track *track, const sluice_rtp_unit *unit) 
 static void configure_order(struct track *track) {
     sluice_codec_config config;
     rtp_flv_read_config(track->config, &config);
-    rtp_decode_configure(&track->order, &config);
+    rtp_decode_configure(track->order, &config);
 }
 
 /* The next unit of the track that is to be delivered: 1, 0 (none), -ENOMEM or -EMSGSIZE (one has
@@ -340,10 +345,10 @@ static int64_t decode_time(sluice_rtp_flv *flv, struct track *track, int32_t *re
     int64_t decoded = shown;
     if (track->type == SLUICE_FLV_VIDEO) {
         if (!track->started || jumped) {
-            track->order.count = 0;
+            track->order->count = 0;
             configure_order(track);
         }
-        decoded = rtp_decode_time(&track->order, shown);
+        decoded = rtp_decode_time(track->order, shown);
     }
     int64_t ms = to_ms(decoded), shown_ms = to_ms(shown);
     ms = ms < 0 ? 0 : ms;
@@ -393,8 +398,8 @@ static int build_frame(sluice_rtp_flv *flv, const struct track *track, int32_t c
     return rtp_flv_add_pieces(&flv->builder, unit, &unit->nals[0]);
 }
 
-/* Delivers the next frame of a track: 1, or -ENOBUFS, -ENOMEM, -EMSGSIZE. */
-static int deliver(sluice_rtp_flv *flv, struct track *track) {
+/* Makes the next frame of a track the tag: 1, or -ENOBUFS, -ENOMEM, -EMSGSIZE. */
+static int make_tag(sluice_rtp_flv *flv, struct track *track) {
     int error;
     if (track->header_due) {
         error = build_header(flv, track);
@@ -418,10 +423,19 @@ static int deliver(sluice_rtp_flv *flv, struct track *track) {
             return 1;
         }
     }
-    sluice_chain_skip(flv->builder.media, sluice_chain_length(flv->builder.media));
+    chain_clear(flv->builder.media);
     track->stats.dropped += track->unit != NULL;
     track->unit = NULL;
     return error;
+}
+
+/* The same. A frame is made at once, so the chain is not part of each session. */
+static int deliver(sluice_rtp_flv *flv, struct track *track) {
+    sluice_chain media = {.pool = flv->builder.pool};
+    flv->builder.media = &media;
+    int result = make_tag(flv, track);
+    flv->builder.media = NULL;
+    return result;
 }
 
 static bool is_due(const struct track *track) {
@@ -478,13 +492,19 @@ int sluice_rtp_flv_get_stats(const sluice_rtp_flv *flv, unsigned number, sluice_
     if (number >= flv->track_count)
         return -EINVAL;
     const struct track *track = &flv->tracks[number];
-    sluice_rtp_flv_stats stats = track->stats;
-    stats.packets = track->source.received;
-    stats.lost = track->source.lost;
-    stats.reordered = track->source.reordered;
-    stats.duplicates = track->source.duplicates;
-    stats.jumps = track->time.jumps;
-    stats.skew_us = track->time.skew;
+    const sluice_rtp_flv_stats stats = {
+        .packets = track->source.received,
+        .lost = track->source.lost,
+        .reordered = track->source.reordered,
+        .duplicates = track->source.duplicates,
+        .malformed = track->stats.malformed,
+        .ignored = track->stats.ignored,
+        .frames = track->stats.frames,
+        .damaged = track->stats.damaged,
+        .dropped = track->stats.dropped,
+        .jumps = track->time.jumps,
+        .skew_us = track->time.skew,
+    };
     return SIZED_WRITE(ret_stats, &stats);
 }
 

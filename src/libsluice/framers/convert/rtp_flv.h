@@ -25,8 +25,9 @@ void rtp_flv_read_config(const struct rtp_flv_config *config, sluice_codec_confi
 
 /* Frames are put together here, by reference. */
 struct rtp_flv_builder {
-    sluice_chain *media;   /* what the frame is made of so far */
-    sluice_chain *headers; /* the rest of the block that headers are written into */
+    sluice_chain *media;   /* what the frame is made of so far; NULL: none is being made */
+    sluice_block *headers; /* that headers are written into; or NULL */
+    uint32_t used;         /* bytes of that */
     sluice_pool *pool;
 };
 

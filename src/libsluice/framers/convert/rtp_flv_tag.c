@@ -32,33 +32,32 @@ static int refill(struct rtp_flv_builder *builder) {
     int error = sluice_block_get(builder->pool, &block);
     if (error)
         return error;
-    chain_clear(builder->headers);
+    sluice_block_release(builder->headers);
     sluice_block_set_length(block, sluice_block_capacity(block));
-    sluice_chain_append(builder->headers, block);
+    builder->headers = block;
+    builder->used = 0;
     return 0;
 }
 
 int rtp_flv_add_bytes(struct rtp_flv_builder *builder, const uint8_t *bytes, size_t size) {
     while (size > 0) {
-        if (sluice_chain_length(builder->headers) == 0) {
-            int error = refill(builder);
-            if (error)
-                return error;
-        }
-        size_t here = chain_here(builder->headers);
+        int error = !builder->headers || builder->used == builder->headers->length ? refill(builder) : 0;
+        if (error)
+            return error;
+        size_t here = builder->headers->length - builder->used;
         here = here < size ? here : size;
         /*
          * These bytes of the block are not referenced yet: they are behind all bytes taken from it.
          */
-        uint8_t *to = builder->headers->first->data + chain_offset(builder->headers);
+        uint8_t *to = builder->headers->data + builder->used;
         for (size_t i = 0; i < here; i++)
             to[i] = bytes[i];
-        sluice_slice slice;
-        sluice_chain_take(builder->headers, here, &slice);
-        int error = sluice_chain_append_slice(builder->media, &slice);
-        sluice_slice_release(&slice);
+        const sluice_slice slice = {
+            .first = builder->headers, .last = builder->headers, .offset = builder->used, .length = here};
+        error = sluice_chain_append_slice(builder->media, &slice);
         if (error)
             return error;
+        builder->used += (uint32_t)here;
         bytes += here;
         size -= here;
     }

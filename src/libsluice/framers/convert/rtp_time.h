@@ -14,15 +14,15 @@ struct rtp_line {
 /* Of one track; all zero but for the rate at the beginning. */
 struct rtp_track_time {
     uint32_t rate; /* timestamp units in a second */
+    bool begun;
     sluice_rtp_clock clock;
     sluice_rtp_mapping mapping; /* of the last sender report */
-    bool begun;
-    int64_t base;     /* timestamp that lies at @anchor */
-    int64_t anchor;   /* microseconds on the line; timestamps and this move on together */
-    int64_t last;     /* timestamp of the last unit */
-    int64_t furthest; /* microseconds of the latest unit there was */
-    uint64_t arrival; /* of the last unit, nanoseconds */
-    int64_t skew;     /* microseconds that are still to be slewed */
+    int64_t base;               /* timestamp that lies at @anchor */
+    int64_t anchor;             /* microseconds on the line; timestamps and this move on together */
+    int64_t last;               /* timestamp of the last unit */
+    int64_t furthest;           /* microseconds of the latest unit there was */
+    uint64_t arrival;           /* of the last unit, nanoseconds */
+    int64_t skew;               /* microseconds that are still to be slewed */
     uint64_t jumps;
 };
 

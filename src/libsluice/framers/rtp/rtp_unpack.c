@@ -13,7 +13,6 @@ enum {
     DEFAULT_SIZE_LENGTH = 13,
     DEFAULT_INDEX_LENGTH = 3,
     DEFAULT_DURATION = 1024,
-    FIRST_ROOM = 4,
 };
 
 static uint32_t or_default(uint32_t value, uint32_t fallback) {
@@ -50,8 +49,15 @@ static void release_pieces(sluice_rtp_unpacker *unpacker, size_t from) {
     for (size_t i = from; i < unpacker->unit.piece_count; i++)
         sluice_slice_release(&unpacker->unit.pieces[i]);
     unpacker->unit.piece_count = from;
-    if (from == 0)
-        unpacker->blocks = 0;
+    if (from > 0)
+        return;
+    unpacker->blocks = 0;
+    /* Others may use the room until the next unit. */
+    if (unpacker->pool) {
+        slice_room_put(unpacker->pool, unpacker->unit.pieces, unpacker->piece_room);
+        unpacker->unit.pieces = NULL;
+        unpacker->piece_room = 0;
+    }
 }
 
 static void drop_packet(sluice_rtp_unpacker *unpacker) {
@@ -65,7 +71,7 @@ void sluice_rtp_unpacker_free(sluice_rtp_unpacker *unpacker) {
     release_pieces(unpacker, 0);
     drop_packet(unpacker);
     free(unpacker->nals);
-    free(unpacker->unit.pieces);
+    slice_room_put(unpacker->pool, unpacker->unit.pieces, unpacker->piece_room);
     free(unpacker);
 }
 
@@ -96,28 +102,47 @@ void sluice_rtp_unpacker_flush(sluice_rtp_unpacker *unpacker) {
     unpacker->flush = true;
 }
 
-/* Room for one more element, growing by doubling up to the limit: 0, -EMSGSIZE, -ENOMEM. */
-static int grow(void **array, size_t *room, size_t count, size_t most, size_t size) {
-    if (count == most)
+/* Room for one more, growing by doubling up to the limit: 0, -EMSGSIZE, -ENOMEM. */
+static int grow_nals(sluice_rtp_unpacker *unpacker) {
+    size_t count = unpacker->unit.nal_count;
+    if (count == unpacker->options.max_nals)
         return -EMSGSIZE;
-    if (count < *room)
+    if (count < unpacker->nal_room)
         return 0;
-    size_t more = *room ? *room * 2 : FIRST_ROOM;
-    void *larger = reallocarray(*array, more, size);
+    uint32_t more = unpacker->nal_room ? unpacker->nal_room * 2 : 1;
+    sluice_rtp_nal *larger = reallocarray(unpacker->nals, more, sizeof *larger);
     if (!larger)
         return -ENOMEM;
-    *array = larger;
-    *room = more;
+    unpacker->unit.nals = unpacker->nals = larger;
+    unpacker->nal_room = more;
+    return 0;
+}
+
+/* The same. */
+static int grow_pieces(sluice_rtp_unpacker *unpacker) {
+    sluice_rtp_unit *unit = &unpacker->unit;
+    if (unit->piece_count == unpacker->options.max_pieces)
+        return -EMSGSIZE;
+    if (unit->piece_count < unpacker->piece_room)
+        return 0;
+    sluice_slice *larger;
+    size_t room;
+    int error = slice_room_get(unpacker->pool, unit->piece_count + 1, &larger, &room);
+    if (error)
+        return error;
+    for (size_t i = 0; i < unit->piece_count; i++)
+        larger[i] = unit->pieces[i];
+    slice_room_put(unpacker->pool, unit->pieces, unpacker->piece_room);
+    unit->pieces = larger;
+    unpacker->piece_room = (uint32_t)room;
     return 0;
 }
 
 int rtp_add_nal(sluice_rtp_unpacker *unpacker, const sluice_rtp_nal *nal) {
     sluice_rtp_unit *unit = &unpacker->unit;
-    void *array = unpacker->nals;
-    int error = grow(&array, &unpacker->nal_room, unit->nal_count, unpacker->options.max_nals, sizeof *nal);
+    int error = grow_nals(unpacker);
     if (error)
         return error;
-    unit->nals = unpacker->nals = array;
     unpacker->nals[unit->nal_count] = *nal;
     unpacker->nals[unit->nal_count].first = (uint32_t)unit->piece_count;
     unpacker->nals[unit->nal_count++].length = nal->header_size;
@@ -132,12 +157,9 @@ int rtp_add_piece(sluice_rtp_unpacker *unpacker, size_t offset, size_t length) {
         return 0;
     if (length > unpacker->options.max_unit || unit->length > unpacker->options.max_unit - length)
         return -EMSGSIZE;
-    void *array = unit->pieces;
-    int error = grow(&array, &unpacker->piece_room, unit->piece_count, unpacker->options.max_pieces,
-                     sizeof *unit->pieces);
+    int error = grow_pieces(unpacker);
     if (error)
         return error;
-    unit->pieces = array;
     error = sluice_slice_sub(&unpacker->payload, offset, length, &unit->pieces[unit->piece_count]);
     if (error)
         return error;

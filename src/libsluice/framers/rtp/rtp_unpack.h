@@ -4,22 +4,24 @@
 
 #include <sluice/rtp.h>
 
+#include "memory/slice_rooms.h"
 #include "reader/cursor.h"
 
 struct sluice_rtp_unpacker {
-    sluice_rtp_format format;
     sluice_rtp_unpacker_options options;
+    sluice_pool *pool; /* whose room for pieces is used; NULL: room of its own, which it keeps */
+    sluice_rtp_format format;
 
     /* The packet that next() works on. */
-    bool has_packet;
-    bool gap; /* others are missing before it */
-    sluice_slice payload;
     uint32_t timestamp;
-    bool marker;
+    sluice_slice payload;
     uint64_t sequence;
     size_t frame; /* AAC: the next frame in it */
     size_t data;  /* AAC: where that frame begins; 0 before the first */
     size_t size;  /* LATM: of the frame under way */
+    bool has_packet;
+    bool gap; /* others are missing before it */
+    bool marker;
 
     bool begun;     /* there was a packet: sequence is the last one's */
     bool flush;     /* the open unit is to be delivered as it is */
@@ -28,10 +30,10 @@ struct sluice_rtp_unpacker {
     bool fragment;  /* its last NAL unit is not complete */
     bool dropping;  /* it is over a limit: what belongs to it is dropped */
     bool delivered; /* the unit below is the caller's until the next call */
+    uint32_t nal_room, piece_room;
     sluice_rtp_unit unit;
     sluice_rtp_nal *nals; /* what unit.nals shows */
-    size_t nal_room, piece_room;
-    size_t blocks; /* of the pool, that the unit's pieces hold */
+    size_t blocks;        /* of the pool, that the unit's pieces hold */
 };
 
 /* Adds a NAL unit or frame without pieces: 0, -EMSGSIZE, -ENOMEM. */
