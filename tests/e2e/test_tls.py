@@ -704,6 +704,33 @@ class RefusalTest(TlsCase):
                 peer.close()
         self.stack.close()
 
+    def test_tls_on_an_administration_without(self):
+        """As at the listeners for streams; the hello may come in pieces. Later bytes of a connection are no hello."""
+        self.may_copy = True
+        daemon = self.start()
+        for count, at in enumerate((0, 1, 5, 100), 1):
+            with self.subTest(at=at), self.plain(daemon, "admin") as peer:
+                for part in (HELLO[:at], HELLO[at:]):
+                    peer.sendall(part)
+                    if at:  # So that the two arrive by themselves, as a rule.
+                        time.sleep(0.1)
+                answer = harness.read_to_end(peer)
+                self.assertEqual(harness.status_of(answer), 400)
+                self.assertIn(b"TLS on a port without it", answer)
+                daemon.wait_refused("tls_hello", count)
+                daemon.wait_log("request refused", count, proto="admin", status="400", reason="TLS on a port without it")
+        # A client, which says why.
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)http.request|wrong.version"):
+            tls.Peer(self.plain(daemon, "admin"))
+        daemon.wait_refused("tls_hello", 5)
+        with self.plain(daemon, "admin") as peer:
+            peer.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(responses(peer, 1)[0][0], 404)
+            peer.sendall(HELLO)
+            self.assertIn(b"malformed", harness.read_to_end(peer))
+        self.assertEqual(daemon.refused("tls_hello"), 5)
+        self.stack.close()
+
     def test_failed_handshakes(self):
         """Garbage behind a hello, at once and later; old versions; and a health check, which is no failure."""
         daemon = self.start("--log-rate", "0")
