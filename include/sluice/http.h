@@ -129,14 +129,14 @@ SLUICE_API void sluice_http_free(sluice_http *http);
  * arrives, and stay in the chain.
  *
  * A head within one block is read in place; the framer then holds that block until its next call,
- * which may find the chain empty. A head that spans blocks is copied into the framer (text, not
- * payload).
+ * which may find the chain empty. A head that spans blocks is copied into memory of the framer
+ * (text, not payload). That memory, and the headers', is allocated for each head and freed with it.
  *
  * @param ret_request the request; untouched unless 1 is returned
  * @return 1 (a head), 0 (more bytes are needed), or for good: -EPROTO (malformed), -EMSGSIZE (a
  *         limit of the head or of the headers is exceeded), -ENAMETOOLONG (the target is too long),
  *         -EPROTONOSUPPORT (an HTTP version other than 1.0 and 1.1), -EOPNOTSUPP (a transfer coding
- *         other than chunked)
+ *         other than chunked), -ENOMEM
  */
 SLUICE_API int sluice_http_next(sluice_http *http, sluice_chain *chain, sluice_http_request *ret_request);
 
@@ -156,13 +156,14 @@ SLUICE_API int sluice_http_next(sluice_http *http, sluice_chain *chain, sluice_h
  * @param ret_response the response; untouched unless 1 is returned
  * @return 1 (a head), 0 (more bytes are needed), or for good: -EPROTO (malformed), -EMSGSIZE (a
  *         limit of the head or of the headers is exceeded), -EPROTONOSUPPORT (an HTTP version other
- *         than 1.0 and 1.1), -EOPNOTSUPP (a transfer coding other than chunked)
+ *         than 1.0 and 1.1), -EOPNOTSUPP (a transfer coding other than chunked), -ENOMEM
  */
 SLUICE_API int sluice_http_next_response(sluice_http *http, sluice_chain *chain, const char *method,
                                          sluice_http_response *ret_response);
 
 /**
- * Releases the block in which the last head was read in place; that head's texts become invalid.
+ * Releases the block in which the last head was read in place, or the memory that it was copied to,
+ * and its headers': that head's texts and headers become invalid.
  * Use it on connections that last long after their head; the next sluice_http_next() or
  * sluice_http_next_response() also does it.
  */

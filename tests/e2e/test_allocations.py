@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import ssl
 import struct
 import tempfile
 import termios
@@ -15,6 +16,7 @@ import harness
 import preload
 import rtmp
 import rtsp
+import tls
 from harness import Daemon, Player, Publisher
 
 WARM_UP = 1500  # Frames: enough for every list to have grown to what it needs.
@@ -225,6 +227,7 @@ class HeldTest(unittest.TestCase):
     PLAYER = 3 << 10
     PUBLISHER = 8 << 10  # Besides its cached group:
     GROUP = 4 << 10  # a list, and packets, which are made many at a time.
+    IDLE_TLS = 20 << 10  # A connection with TLS, in all.
 
     @classmethod
     def setUpClass(cls):
@@ -294,6 +297,62 @@ class HeldTest(unittest.TestCase):
 
     def test_rtmp_publisher(self):
         self.check_publishers(rtmp.Publisher)
+
+    def check_idle(self, make, version=None, secure=True, most=IDLE_TLS):
+        """Connections that say no more, with all that OpenSSL has of them. Fewer, since handshakes take their time."""
+        self.FEW, self.MANY = 10, 40
+        daemon = self.enterContext((tls.Daemon if secure else Daemon)(
+            "--tls-handshakes-per-address", "0", "--first-data", "600", "--idle", "600", "--wait", "600",
+            environment=self.counter.environment,
+            listen=tls.LISTEN if secure else ("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")))
+        if version:
+            daemon.client = {"of": tls.context(version)}
+        idle = []
+
+        def grow(count):
+            while len(idle) < count:
+                idle.append(make(daemon))
+                self.addCleanup(idle[-1].close)
+
+            # The handshakes' last messages, and the answers, have been sent a moment after they have arrived.
+            def is_still():
+                before = self.counter.count()
+                time.sleep(0.2)
+                return daemon.connections() >= count and self.counter.count() == before
+            harness.wait_until(is_still, "the daemon to have nothing to do")
+
+        self.check(most, grow)
+
+    @staticmethod
+    def http_client(daemon):
+        peer = daemon.connect("http")
+        peer.sendall(b"OPTIONS /a.flv HTTP/1.1\r\nHost: test\r\n\r\n")
+        if harness.status_of(peer.recv(65536)) != 204:
+            raise AssertionError("no answer")
+        return peer
+
+    def test_idle_https(self):
+        self.check_idle(self.http_client, ssl.TLSVersion.TLSv1_3)
+
+    def test_idle_https_by_tls_1_2(self):
+        self.check_idle(self.http_client, ssl.TLSVersion.TLSv1_2)
+
+    def test_idle_http(self):
+        self.check_idle(self.http_client, secure=False, most=self.PLAYER)
+
+    def test_idle_rtmps(self):
+        """Before the first byte of RTMP, which has to come within ten seconds."""
+        self.check_idle(lambda daemon: daemon.connect("rtmp"))
+
+    def test_waiting_rtmps_player(self):
+        """Of a stream that is not there yet."""
+        self.check_idle(lambda daemon: rtmp.Player(daemon, "live/a"))
+
+    def test_waiting_rtmp_player(self):
+        self.check_idle(lambda daemon: rtmp.Player(daemon, "live/a"), secure=False, most=self.PLAYER)
+
+    def test_idle_rtsps(self):
+        self.check_idle(lambda daemon: daemon.connect("rtsp"))
 
 
 if __name__ == "__main__":

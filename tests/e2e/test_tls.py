@@ -4,6 +4,8 @@ The clients are by hand (tls.py) and by openssl s_client; test_tls_programs.py h
 """
 
 import contextlib
+import hashlib
+import itertools
 import json
 import os
 import random
@@ -62,6 +64,11 @@ class TlsCase(unittest.TestCase):
 
 def head(method, name, *lines):
     return "\r\n".join(["%s /%s.flv HTTP/1.1" % (method, name), "Host: test", *lines, "", ""]).encode()
+
+
+def hash_of(tags):
+    """Of the tags as a file has them."""
+    return hashlib.sha256(b"".join(tag.pack() for tag in tags)).hexdigest()
 
 
 def responses(peer, count):
@@ -179,6 +186,37 @@ class RelayTest(TlsCase):
                     while not numbers or numbers[-1] < source.number - 1:
                         numbers += [relay.number_of(tag) for tag in parser.feed(viewer.recv()) if tag.is_frame and tag.type == 8]
                     self.assertEqual(numbers, list(range(numbers[0], source.number)))
+        self.stack.close()
+
+    def test_websocket_identity(self):
+        """What comes by wss is what was published, byte by byte: all frames have the same hash, whatever their and the records' size."""
+        self.may_copy = True  # Records may end within the head of a tag.
+        daemon = self.start()
+        ways = itertools.product((300, 40000), (16384, 1000), (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2))
+        for i, (size, record, version) in enumerate(ways):
+            with self.subTest(size=size, record=record, version=version), contextlib.ExitStack() as stack:
+                name, of = "live/h%d" % i, tls.context(version)
+                _, tags = flv.stream(120, size=size, gop=200)
+                tags = [tag for tag in tags if not tag.is_frame] + \
+                    [flv.Tag(tag.type, tag.timestamp, tag.payload[:9] + random.Random(tag.timestamp).randbytes(len(tag.payload) - 9))
+                     for tag in tags if tag.is_frame]
+                daemon.client = {"of": of, "record": record}
+                publisher = stack.enter_context(Publisher(daemon, name, "http"))
+                publisher.send(flv.header() + b"".join(tag.pack() for tag in tags[:10]))
+                daemon.wait_stream(name)
+                # They arrive at either worker, and get the group from its beginning.
+                viewers = [stack.enter_context(websockets.sync.client.connect(
+                    "ws://localhost/%s.flv" % name, sock=daemon.connect(), max_size=None)) for _ in range(4)]
+                daemon.wait_player(name, len(viewers))
+                publisher.send(b"".join(tag.pack() for tag in tags[10:]))
+                sent = [tag for tag in tags if tag.is_frame]
+                for viewer in viewers:
+                    parser, frames = flv.Parser(), []
+                    while len(frames) < len(sent):
+                        frames += [tag for tag in parser.feed(viewer.recv(harness.PATIENCE)) if tag.is_frame]
+                    self.assertEqual(hash_of(frames), hash_of(sent))
+                self.assertEqual(publisher.finish(), 200)
+        daemon.client = {}
         self.stack.close()
 
 
@@ -702,6 +740,33 @@ class RefusalTest(TlsCase):
                 else:
                     self.assertEqual(answer, bytes((21, 3, 1, 0, 2, 2, 10)))
                 peer.close()
+        self.stack.close()
+
+    def test_tls_on_an_administration_without(self):
+        """As at the listeners for streams; the hello may come in pieces. Later bytes of a connection are no hello."""
+        self.may_copy = True
+        daemon = self.start()
+        for count, at in enumerate((0, 1, 5, 100), 1):
+            with self.subTest(at=at), self.plain(daemon, "admin") as peer:
+                for part in (HELLO[:at], HELLO[at:]):
+                    peer.sendall(part)
+                    if at:  # So that the two arrive by themselves, as a rule.
+                        time.sleep(0.1)
+                answer = harness.read_to_end(peer)
+                self.assertEqual(harness.status_of(answer), 400)
+                self.assertIn(b"TLS on a port without it", answer)
+                daemon.wait_refused("tls_hello", count)
+                daemon.wait_log("request refused", count, proto="admin", status="400", reason="TLS on a port without it")
+        # A client, which says why.
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)http.request|wrong.version"):
+            tls.Peer(self.plain(daemon, "admin"))
+        daemon.wait_refused("tls_hello", 5)
+        with self.plain(daemon, "admin") as peer:
+            peer.sendall(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(responses(peer, 1)[0][0], 404)
+            peer.sendall(HELLO)
+            self.assertIn(b"malformed", harness.read_to_end(peer))
+        self.assertEqual(daemon.refused("tls_hello"), 5)
         self.stack.close()
 
     def test_failed_handshakes(self):

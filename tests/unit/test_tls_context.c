@@ -459,6 +459,38 @@ static bool is_same_ticket(const SSL_SESSION *a, const SSL_SESSION *b) {
     return length[0] == length[1] && memcmp(ticket[0], ticket[1], length[0]) == 0;
 }
 
+/* Early data could be replayed, and the length of what is compressed tells about it. */
+static void neither_early_data_nor_compression(void **state) {
+    (void)state;
+    loop_rig rig;
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    made_certificate leaf = make("leaf", false);
+    sluice_tls_context *server = server_of(NULL, &leaf);
+    for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+        SSL_SESSION *session = visit(rig.loop, server, version, NULL, false);
+        for (int i = 0; i < 2; i++) {
+            assert_true(SSL_SESSION_has_ticket(session));
+            assert_int_equal(SSL_SESSION_get_max_early_data(session), 0);
+            assert_int_equal(SSL_SESSION_get_compress_id(session), 0);
+            session = visit(rig.loop, server, version, session, true);
+        }
+        SSL_SESSION_free(session);
+    }
+    /* So OpenSSL's clients do not even send it. */
+    SSL_SESSION *session = visit(rig.loop, server, TLS1_3_VERSION, NULL, false);
+    two_sides l;
+    size_t written;
+    link_ends(&l, rig.loop, server, NULL, NULL);
+    SSL_set_tlsext_host_name(l.peer.ssl, "leaf");
+    assert_int_equal(SSL_set_session(l.peer.ssl, session), 1);
+    assert_int_equal(SSL_write_early_data(l.peer.ssl, "early", 5, &written), 0);
+    link_close(&l);
+    SSL_SESSION_free(session);
+    sluice_tls_context_unref(server);
+    certificate_free(&leaf);
+    loop_rig_close(&rig);
+}
+
 /* In TLS 1.3 each connection brings another ticket, as each is used once. */
 static void tickets_are_renewed(void **state) {
     (void)state;
@@ -826,6 +858,7 @@ int main(void) {
         cmocka_unit_test(protocols_are_chosen),
         cmocka_unit_test(tickets_resume_and_rotate),
         cmocka_unit_test(tickets_are_renewed),
+        cmocka_unit_test(neither_early_data_nor_compression),
         cmocka_unit_test(clients_verify_servers),
         cmocka_unit_test(servers_verify_clients),
         cmocka_unit_test(tickets_do_not_evade_rules),

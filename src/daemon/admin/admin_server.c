@@ -65,6 +65,7 @@ struct peer {
     struct exchange *exchange; /* while a request is handled */
     char *content;             /* of the request: the first bytes of its body; or NULL */
     size_t content_size;       /* all of them that have come */
+    bool has_begun;            /* its first bytes are no TLS, or are expected to be */
     bool head_only, keep_alive, ended, closing;
 
     /* What is being sent: the interim answer, the head, the body. */
@@ -202,6 +203,13 @@ static struct exchange *begin_exchange(struct peer *peer) {
     return exchange;
 }
 
+/* Counted and logged as by the listeners for streams. */
+static void note_refusal(struct peer *peer, enum reject_cause cause, const char *reason) {
+    struct admin_server *server = peer->socket->server;
+    server_count_reject(server->counts, cause);
+    auth_log_write(&server->refusals, now_of(peer), "admin", peer->address, &peer->host, 400, reason);
+}
+
 /* What is wrong with the request; what is behind it cannot be told from it, so the connection
  * ends. */
 static void refuse(struct peer *peer, unsigned status, const char *detail) {
@@ -326,6 +334,26 @@ static void begin_request(struct peer *peer) {
     }
 }
 
+/*
+ * Looks at a connection's first bytes. 0: they are for the socket; -EAGAIN: more are needed;
+ * -EPROTO: TLS without such a socket: refused. The answer is in plaintext, so that a client says
+ * what is wrong.
+ */
+static int look(struct peer *peer) {
+    sluice_chain *chain = chain_of(peer);
+    if (peer->has_begun || sluice_chain_length(chain) == 0)
+        return 0;
+    int result = peer->tls ? -EPROTO : reject_is_hello(chain);
+    if (result == 0)
+        return -EAGAIN;
+    peer->has_begun = true;
+    if (result < 0)
+        return 0;
+    note_refusal(peer, REJECT_TLS_HELLO, reject_reason(REJECT_TLS_HELLO));
+    refuse(peer, 400, reject_reason(REJECT_TLS_HELLO));
+    return -EPROTO;
+}
+
 /* Goes on with what is there, up to a request that has to be answered. */
 static void go_on(struct peer *peer) {
     if (peer->state == PEER_BODY) {
@@ -333,6 +361,8 @@ static void go_on(struct peer *peer) {
         return;
     }
     peer->head_only = false;
+    if (look(peer) < 0)
+        return;
     int result = sluice_http_next(peer->http, chain_of(peer), &peer->request);
     if (result > 0)
         begin_request(peer);
@@ -354,13 +384,6 @@ static void on_data(sluice_conn *conn, void *user) {
 /* Whether its handshake is under way, or has been its end. */
 static bool is_shaking(const struct peer *peer) {
     return peer->tls && tls_link_stage(peer->tls) && !tls_link_was_open(peer->tls);
-}
-
-/* Counted and logged as by the listeners for streams. */
-static void note_refusal(struct peer *peer, enum reject_cause cause, const char *reason) {
-    struct admin_server *server = peer->socket->server;
-    server_count_reject(server->counts, cause);
-    auth_log_write(&server->refusals, now_of(peer), "admin", peer->address, &peer->host, 400, reason);
 }
 
 /* A handshake has failed. The peer may also just have gone, such as a health check does. */

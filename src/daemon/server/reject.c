@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <sluice/reader.h>
+
 enum { UNREAD_MOST = 65536 };
 
 static const struct {
@@ -39,6 +41,25 @@ enum reject_cause reject_cause_of_tls(const sluice_tls *tls) {
     default:
         return REJECT_TLS_HANDSHAKE;
     }
+}
+
+int reject_is_hello(sluice_chain *chain) {
+    uint8_t scratch[SLUICE_TLS_HELLO];
+    const uint8_t *bytes;
+    size_t length = sluice_chain_length(chain), n = length < sizeof scratch ? length : sizeof scratch;
+    sluice_reader *reader;
+    if (n == 0)
+        return 0;
+    int error = sluice_reader_new(chain, &reader);
+    if (error)
+        return error;
+    /* The first byte is in one block, and usually enough: the others may have to be put together:
+     * copied. */
+    int result = sluice_reader_peek(reader, 1, scratch, &bytes) == 0 ? sluice_tls_is_hello(bytes, 1) : 0;
+    if (result == 0 && sluice_reader_peek(reader, n, scratch, &bytes) == 0)
+        result = sluice_tls_is_hello(bytes, n);
+    sluice_reader_free(reader);
+    return result;
 }
 
 void reject_answer(int fd, const struct protocol *protocol, enum reject_cause refusal) {

@@ -31,6 +31,10 @@ const char *reject_reason(enum reject_cause refusal);
 /* Of a stage that has failed within its handshake: REJECT_PLAINTEXT or REJECT_TLS_HANDSHAKE. */
 enum reject_cause reject_cause_of_tls(const sluice_tls *tls);
 
+/* Whether a connection's first bytes begin a TLS handshake. 1, 0 (not known yet), -EPROTO (no), as
+ * of sluice_tls_is_hello(); -ENOMEM */
+int reject_is_hello(sluice_chain *chain);
+
 /* Answers a connection that is not wanted, as far as its protocol has words for it, and the socket
  * takes them at once. */
 void reject_answer(int fd, const struct protocol *protocol, enum reject_cause refusal);

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <sluice/reader.h>
-
 #include "daemon/base/log.h"
 #include "daemon/config/protocol.h"
 #include "daemon/relay/player.h"
@@ -161,27 +159,10 @@ static void answer_tls(const struct session *session) {
                MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* 1, 0 (not known yet), or -EPROTO, as of sluice_tls_is_hello() */
-static int is_hello(sluice_chain *chain) {
-    uint8_t scratch[SLUICE_TLS_HELLO];
-    const uint8_t *bytes;
-    size_t length = sluice_chain_length(chain), n = length < sizeof scratch ? length : sizeof scratch;
-    sluice_reader *reader;
-    if (n == 0 || sluice_reader_new(chain, &reader) < 0)
-        return 0;
-    /* The first byte is in one block, and usually enough: the others may have to be put together:
-     * copied. */
-    int result = sluice_reader_peek(reader, 1, scratch, &bytes) == 0 ? sluice_tls_is_hello(bytes, 1) : 0;
-    if (result == 0 && sluice_reader_peek(reader, n, scratch, &bytes) == 0)
-        result = sluice_tls_is_hello(bytes, n);
-    sluice_reader_free(reader);
-    return result;
-}
-
 bool session_refuses_tls(struct session *session) {
     if (session->has_begun)
         return false;
-    int result = session->tls ? -EPROTO : is_hello(sluice_conn_chain(session->conn));
+    int result = session->tls ? -EPROTO : reject_is_hello(sluice_conn_chain(session->conn));
     session->has_begun = result != 0;
     if (result <= 0)
         return false;

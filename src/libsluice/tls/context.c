@@ -140,6 +140,9 @@ static int set_defaults(SSL_CTX *ssl) {
     SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                  SSL_OP_PRIORITIZE_CHACHA);
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+    /* No early data, which could be replayed: a server's tickets allow none, and none is read. */
+    if (SSL_CTX_set_max_early_data(ssl, 0) != 1 || SSL_CTX_set_recv_max_early_data(ssl, 0) != 1)
+        return -EINVAL;
     SSL_CTX_set_security_level(ssl, SECURITY_LEVEL);
     if (SSL_CTX_set_cipher_list(ssl, ciphers_1_2) != 1 || SSL_CTX_set1_groups_list(ssl, groups) != 1)
         return -ENOMEM;

@@ -292,8 +292,6 @@ static void begin_head(struct http_session *session) {
 static void read_requests(struct http_session *session) {
     sluice_http_request request;
     sluice_chain *chain = session_chain(&session->base);
-    /* Not before there is something to read: it is large, and most of those that wait are done with
-     * it soon. */
     if (!session->http && sluice_http_new(&session->http) < 0) {
         http_close(session);
         return;

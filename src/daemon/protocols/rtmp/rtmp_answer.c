@@ -14,6 +14,13 @@ int rtmp_answer_open(struct rtmp_session *session) {
     return session->writer ? 0 : sluice_writer_new(session->base.conn, RTMP_WRITER, &session->writer);
 }
 
+void rtmp_answer_close(struct rtmp_session *session) {
+    if (!session->writer || sluice_writer_queued(session->writer) > 0)
+        return;
+    sluice_writer_free(session->writer);
+    session->writer = NULL;
+}
+
 size_t rtmp_answer_queued(const struct rtmp_session *session) {
     return session->writer ? sluice_writer_queued(session->writer) : 0;
 }

@@ -80,6 +80,8 @@ void rtmp_play_start(struct rtmp_session *session, struct stream *stream) {
     LOG(LOG_INFO, "player started", {"stream", stream->name}, {"proto", "rtmp"}, {"peer", base->peer},
         {"live", stream->live ? "yes" : "no"});
     stream_add_player(stream, player);
+    /* Until the stream begins, nothing more may be owed. */
+    rtmp_answer_close(session);
 }
 
 /* Takes the player from its stream; the reference on the stream stays until the kernel is done with

@@ -85,11 +85,18 @@ static bool is_reading(const struct rtmp_session *session) {
     return false;
 }
 
-/* 1: it is complete, 0, -errno */
+/* 1: it is complete, 0, -errno. Its memory, more than all else of the session, is not allocated
+ * before there are bytes for it. */
 static int take_handshake(struct rtmp_session *session, sluice_chain *chain) {
+    if (!session->handshake && sluice_chain_length(chain) == 0)
+        return 0;
+    int error = session->handshake ? 0
+                                   : rtmp_handshake_begin(SLUICE_RTMP_SERVER, SLUICE_RTMP_SIMPLE, &session->handshake);
+    if (error)
+        return error;
     budget_charge_request(&session->base.budget);
     int result = sluice_rtmp_handshake_next(session->handshake, chain);
-    int error = result >= 0 ? rtmp_handshake_send(session->handshake, session->writer) : 0;
+    error = result >= 0 ? rtmp_handshake_send(session->handshake, session->writer) : 0;
     if (error)
         result = error == -EPIPE ? error : -ENOMEM;
     if (result <= 0)
@@ -175,9 +182,10 @@ static void end_by_peer(struct rtmp_session *session) {
 }
 
 static void set_need(struct rtmp_session *session) {
-    bool in_handshake = session->state == RTMP_HANDSHAKE;
-    session_set_need(&session->base,
-                     in_handshake ? sluice_rtmp_handshake_need(session->handshake) : sluice_rtmp_need(session->framer));
+    size_t need = session->state != RTMP_HANDSHAKE ? sluice_rtmp_need(session->framer)
+                  : session->handshake             ? sluice_rtmp_handshake_need(session->handshake)
+                                                   : 1;
+    session_set_need(&session->base, need);
 }
 
 void rtmp_read(struct rtmp_session *session) {
@@ -270,11 +278,8 @@ static size_t answers_sent(struct rtmp_session *session, size_t bytes) {
     session->gathered_rest = session->gathered_text = 0;
     /* Also of nothing: the kernel is done with what it gave. */
     sluice_writer_sent(session->writer, text);
-    bool is_served = session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING;
-    if (is_served && sluice_writer_queued(session->writer) == 0) {
-        sluice_writer_free(session->writer);
-        session->writer = NULL;
-    }
+    if (session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING)
+        rtmp_answer_close(session);
     return text;
 }
 
@@ -480,8 +485,7 @@ static int prepare(struct session *base, const struct handover *handover) {
     session->state = RTMP_HANDSHAKE;
     session->active_at = worker_now(base->worker);
     session->chunk_size = SLUICE_RTMP_DEFAULT_CHUNK;
-    int error = rtmp_handshake_begin(SLUICE_RTMP_SERVER, SLUICE_RTMP_SIMPLE, &session->handshake);
-    return error ? error : sluice_rtmp_new(&limits, &session->framer);
+    return sluice_rtmp_new(&limits, &session->framer);
 }
 
 static void begin(struct session *base) {

@@ -46,7 +46,7 @@ struct rtmp_asked {
 struct rtmp_session {
     struct session base;
     enum rtmp_state state;
-    sluice_rtmp_handshake *handshake; /* until it is complete */
+    sluice_rtmp_handshake *handshake; /* from its first byte until it is complete; or NULL */
     sluice_rtmp *framer;
     /* Answers, between the messages of a player. One that is served has none when nothing is owed;
      * else NULL only at the start */
@@ -106,6 +106,9 @@ void rtmp_read(struct rtmp_session *session);
 
 /* Makes the writer where there is none; as sluice_writer_new(). */
 int rtmp_answer_open(struct rtmp_session *session);
+
+/* Frees the writer of one that is served, unless something is owed. */
+void rtmp_answer_close(struct rtmp_session *session);
 
 /* Bytes that are owed. */
 size_t rtmp_answer_queued(const struct rtmp_session *session);

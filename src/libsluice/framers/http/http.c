@@ -11,12 +11,9 @@
 #include "reader/cursor.h"
 
 int sluice_http_new(sluice_http **ret_http) {
-    sluice_http *http = malloc(sizeof *http);
+    sluice_http *http = calloc(1, sizeof *http);
     if (!http)
         return -ENOMEM;
-    http->held = (sluice_slice){0};
-    http->error = 0;
-    http->scan = (struct http_scan){0};
     *ret_http = http;
     return 0;
 }
@@ -24,23 +21,32 @@ int sluice_http_new(sluice_http **ret_http) {
 void sluice_http_free(sluice_http *http) {
     if (!http)
         return;
-    sluice_slice_release(&http->held);
+    sluice_http_release(http);
     free(http);
 }
 
 void sluice_http_release(sluice_http *http) {
     sluice_slice_release(&http->held);
+    free(http->headers);
+    free(http->text);
+    http->headers = NULL;
+    http->text = NULL;
 }
 
-/* The head in one piece: in its block, or gathered in the framer. */
-static sluice_http_text head_text(sluice_http *http, const sluice_chain *chain) {
+/* The head in one piece: in its block, or gathered in the framer. 0, -ENOMEM */
+static int head_text(sluice_http *http, const sluice_chain *chain, sluice_http_text *ret_text) {
     size_t length = http->scan.search.done - http->scan.lead;
     sluice_cursor cursor = cursor_of_chain(chain);
     cursor_skip(&cursor, http->scan.lead);
     size_t here;
     const uint8_t *view = cursor_view(&cursor, &here);
-    if (here >= length)
-        return (sluice_http_text){(const char *)view, length};
+    if (here >= length) {
+        *ret_text = (sluice_http_text){(const char *)view, length};
+        return 0;
+    }
+    http->text = malloc(length);
+    if (!http->text)
+        return -ENOMEM;
     /* Text, of a bounded length and once a request: not payload, so it is not counted as copied. */
     for (size_t done = 0; done < length;) {
         view = cursor_view(&cursor, &here);
@@ -50,18 +56,18 @@ static sluice_http_text head_text(sluice_http *http, const sluice_chain *chain) 
         done += here;
         cursor_skip(&cursor, here);
     }
-    return (sluice_http_text){http->text, length};
+    *ret_text = (sluice_http_text){http->text, length};
+    return 0;
 }
 
 int http_head_find(sluice_http *http, sluice_chain *chain, enum http_head_kind kind, sluice_http_text *ret_head) {
-    sluice_slice_release(&http->held);
+    sluice_http_release(http);
     if (http->error)
         return http->error;
     int result = http_scan(&http->scan, chain, kind);
-    if (result < 0)
-        http->error = result;
-    if (result > 0)
-        *ret_head = head_text(http, chain);
+    int error = result > 0 ? head_text(http, chain, ret_head) : result;
+    if (error < 0)
+        return http_head_refuse(http, error);
     return result;
 }
 
@@ -118,6 +124,10 @@ int http_parse_fields(sluice_http *http, sluice_http_text rest, struct http_fiel
             break;
         if (count == SLUICE_HTTP_MAX_HEADERS)
             return -EMSGSIZE;
+        if (!http->headers)
+            http->headers = malloc(SLUICE_HTTP_MAX_HEADERS * sizeof *http->headers);
+        if (!http->headers)
+            return -ENOMEM;
         sluice_http_header *header = &http->headers[count++];
         int error = http_parse_header(line, header);
         if (!error)

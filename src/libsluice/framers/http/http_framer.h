@@ -9,14 +9,14 @@
 
 #include "framers/http/http_scan.h"
 
-/* What is used of an idle connection's framer comes first, so that the pages of the rest need never
- * be touched. */
+/* Small while no head is held: most connections wait for longer than they are asked. */
 struct sluice_http {
     sluice_slice held; /* the block in which the last head was read in place */
     int error;         /* the error that is for good */
     struct http_scan scan;
-    sluice_http_header headers[SLUICE_HTTP_MAX_HEADERS];
-    char text[SLUICE_HTTP_MAX_HEAD]; /* a head that straddles blocks, put together */
+    /* Of the last head; NULL: none is held, or it has no header lines, or lies in one block. */
+    sluice_http_header *headers; /* room for SLUICE_HTTP_MAX_HEADERS */
+    char *text;                  /* a head that straddles blocks, put together */
 };
 
 /* The headers that say how the message is delimited and what becomes of the connection. */
@@ -32,7 +32,7 @@ struct http_fields {
 /*
  * Lets go of the last head, and looks for the next one: 1 (all of it is in one piece, in the
  * chain's block or in the framer, and still in the chain), 0 (more is needed), or the error that is
- * for good.
+ * for good: -ENOMEM, or as of http_scan().
  */
 int http_head_find(sluice_http *http, sluice_chain *chain, enum http_head_kind kind, sluice_http_text *ret_head);
 
@@ -42,7 +42,7 @@ void http_head_take(sluice_http *http, sluice_chain *chain, sluice_http_text hea
 /* The head that was found is refused, for good. Returns the error. */
 int http_head_refuse(sluice_http *http, int error);
 
-/* The header lines up to the empty one, into the framer. 0, -EPROTO, -EMSGSIZE */
+/* The header lines up to the empty one, into the framer. 0, -EPROTO, -EMSGSIZE, -ENOMEM */
 int http_parse_fields(sluice_http *http, sluice_http_text rest, struct http_fields *ret_fields, size_t *ret_count);
 
 /*
