@@ -137,6 +137,38 @@ class MetricsTest(unittest.TestCase):
                                       timeout=harness.PATIENCE)
                 self.assertEqual((done.returncode, done.stdout + done.stderr), (0, b""))
 
+    def test_rules(self):
+        """The rules for Prometheus: alerts of certificates, on the day on which the daemon warns, too."""
+        if not os.access(PROMTOOL, os.X_OK):
+            self.skipTest("promtool is not installed: tools/install-deps test")
+        case = """
+rule_files: [%s]
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'sluice_certificate_expiry_days{subject="CN=good",instance="a"}', values: 22.1+0x20}
+      - {series: 'sluice_certificate_expiry_days{subject="CN=soon",instance="a"}', values: 21.5+0x20}
+      - {series: 'sluice_certificate_expiry_days{subject="CN=over",instance="a"}', values: -1+0x20}
+    alert_rule_test:
+      - eval_time: 15m
+        alertname: SluiceCertificateExpiresSoon
+        exp_alerts:
+          - exp_labels: {severity: warning, subject: CN=soon, instance: a}
+            exp_annotations: {summary: Certificate CN=soon of sluiced at a has 21 days left}
+      - eval_time: 15m
+        alertname: SluiceCertificateExpired
+        exp_alerts:
+          - exp_labels: {severity: critical, subject: CN=over, instance: a}
+            exp_annotations: {summary: Certificate CN=over of sluiced at a has expired}
+"""
+        rules = os.path.join(harness.SOURCE_DIR, "packaging", "prometheus", "sluice.rules.yml")
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            file.write(case % rules)
+            file.flush()
+            for arguments in (("check", "rules", rules), ("test", "rules", file.name)):
+                done = subprocess.run([PROMTOOL, *arguments], capture_output=True, check=False, timeout=harness.PATIENCE)
+                self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
+
 
 if __name__ == "__main__":
     harness.main()
