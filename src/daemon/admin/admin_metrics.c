@@ -163,7 +163,7 @@ static const struct metric worker_metrics[] = {
      WORKER(pool.bytes_held)},
     {"sluice_lent_bytes", "gauge", "Memory of a worker's blocks that other workers' players hold.", WORKER(lent_bytes)},
     {"sluice_packet_bytes", "gauge", "Memory that describes the tags in a worker's blocks.", WORKER(packet_bytes)},
-    {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that were copied; it stays 0.",
+    {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that the library has copied, besides TLS.",
      WORKER(pool.bytes_copied)},
 };
 
