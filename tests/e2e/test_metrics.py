@@ -8,6 +8,7 @@ import unittest
 
 import flv
 import harness
+import tls
 from harness import Daemon, Player, Publisher, Steady
 
 try:
@@ -124,6 +125,42 @@ class MetricsTest(unittest.TestCase):
                 self.assertGreater(sum(counts.values()), 0, by_worker)
             for cause, value in metrics.items():
                 self.assertEqual(value, by_worker[0][cause] + by_worker[1][cause], cause)
+
+    def test_tls_bytes(self):
+        """What TLS copies is counted where it happens, and stays counted when connections move and end."""
+        data, tags = flv.stream(60, size=20000)
+
+        def counts(daemon):
+            values = scrape(daemon)[1]
+            sums = {name: sum(value for key, value in values.items() if key[0] == "sluice_worker_tls_%s_bytes_total" % name)
+                    for name in ("decrypted", "encrypted", "gathered", "copied")}
+            self.assertEqual(values["sluice_payload_copied_bytes_total", ("worker", "0")], 0)
+            return sums
+
+        with tls.Daemon("--workers", "2", "--wait", "1") as daemon:
+            self.assertEqual(set(counts(daemon).values()), {0})
+            for name in ("live/a", "live/b", "live/c"):
+                before = counts(daemon)
+                with Publisher(daemon, name, "http") as publisher, Player(daemon, name) as player:
+                    publisher.send(data[:1000])
+                    daemon.wait_player(name)
+                    publisher.send(data[1000:])
+                    player.wait_frame(tags[-1])
+                    during = counts(daemon)
+                    publisher.finish()
+                    player.wait_end()
+                harness.wait_until(lambda: daemon.connections() == 0, "the end of both connections")
+                after = counts(daemon)
+                new = {key: after[key] - before[key] for key in after}
+                self.assertTrue(all(before[key] <= during[key] <= after[key] for key in after), (before, during, after))
+                for key in ("decrypted", "encrypted"):
+                    self.assertTrue(len(data) <= new[key] <= 1.05 * len(data) + 2000, (new, len(data)))
+                # Frames are longer than a block, so nearly all of what is sent is put together.
+                self.assertTrue(0.9 * len(data) < new["gathered"] <= new["encrypted"], new)
+                payload = 2 * new["decrypted"] + 2 * new["encrypted"] + new["gathered"]
+                self.assertTrue(payload <= new["copied"] <= 1.02 * payload + 10000, new)
+            workers = daemon.api("/api/v1/workers")["workers"]
+            self.assertEqual({key: sum(worker["tls_bytes"][key] for worker in workers) for key in after}, after)
 
     def test_promtool(self):
         """The checker that comes with Prometheus finds nothing to complain of."""
