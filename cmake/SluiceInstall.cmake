@@ -75,6 +75,8 @@ if(programs)
     # Where ACME's clients are told to find a copy of it.
     install(FILES packaging/acme/README.md DESTINATION "${documents}/${component_programs}" RENAME README.acme.md
         COMPONENT ${component_programs})
+    install(FILES packaging/prometheus/sluice.rules.yml DESTINATION "${documents}/${component_programs}" RENAME prometheus-rules.yml
+        COMPONENT ${component_programs})
     install(PROGRAMS packaging/acme/deploy-hook DESTINATION "${documents}/${component_programs}" RENAME acme-deploy-hook
         COMPONENT ${component_programs})
 endif()

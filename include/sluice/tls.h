@@ -44,9 +44,10 @@
  *
  * Copies of payload in user space, besides encryption and decryption in place: received bytes are
  * copied from blocks to OpenSSL's record buffer (by the stage), and the plaintext from there to
- * blocks (by OpenSSL). Bytes to send are copied to OpenSSL's record buffer (by OpenSSL), after
- * small pieces have been put together (by the stage), and the ciphertext from there to blocks (by
- * the stage). sluice_tls_stats counts each. sluice_pool_stats.bytes_copied does not include them.
+ * blocks (by OpenSSL). Bytes to send are copied to OpenSSL's record buffer (by OpenSSL), and the
+ * ciphertext from there to blocks (by the stage). Before that, the bytes of a record that spans
+ * several pieces are put together (by the stage), which is a third copy. sluice_tls_stats counts
+ * each. sluice_pool_stats.bytes_copied does not include them.
  * Where the kernel encrypts (sluice_tls_context_options.kernel), nothing that is sent is copied in
  * user space but the pieces of sluice_tls_send(); slices and sluice_tls_may_pass() copy nothing.
  *
@@ -506,7 +507,7 @@ typedef struct sluice_tls_stats {
     uint64_t records_out;     /**< Records sent, of all types. */
     uint64_t sealed_in;       /**< Bytes copied from blocks to OpenSSL's record buffer. */
     uint64_t plain_in;        /**< Bytes copied by OpenSSL from its record buffer to blocks. */
-    uint64_t gathered_out;    /**< Bytes of small pieces copied together before encryption. */
+    uint64_t gathered_out;    /**< Bytes of several pieces copied together for a record. */
     uint64_t plain_out;       /**< Bytes copied by OpenSSL to its record buffer. */
     uint64_t sealed_out;      /**< Bytes copied from OpenSSL's record buffer to blocks. */
     uint64_t key_updates_in;  /**< Keys set by the peer after the handshake. */

@@ -34,8 +34,39 @@ struct tls_link {
     /* it leaves with the last encrypted byte; NULL: it stays */
     sluice_conn_detached_fn *detached;
     void *detached_user;
-    bool leaves; /* it does so now */
+    bool leaves;              /* it does so now */
+    struct tls_bytes counted; /* by tls_link_count(), and elsewhere before it was attached */
 };
+
+static struct tls_bytes bytes_of(const sluice_tls *tls) {
+    sluice_tls_stats stats = {.size = sizeof stats};
+    if (!tls || sluice_tls_get_stats(tls, &stats) < 0)
+        return (struct tls_bytes){0};
+    return (struct tls_bytes){.decrypted = stats.plain_in,
+                              .encrypted = stats.plain_out,
+                              .gathered = stats.gathered_out,
+                              .copied = stats.sealed_in + stats.plain_in + stats.gathered_out + stats.plain_out +
+                                        stats.sealed_out + stats.kernel_copied};
+}
+
+static void add_difference(struct tls_bytes *sum, struct tls_bytes now, struct tls_bytes before) {
+    sum->decrypted += now.decrypted - before.decrypted;
+    sum->encrypted += now.encrypted - before.encrypted;
+    sum->gathered += now.gathered - before.gathered;
+    sum->copied += now.copied - before.copied;
+}
+
+void tls_bytes_add(struct tls_bytes *sum, const sluice_tls *tls) {
+    add_difference(sum, bytes_of(tls), (struct tls_bytes){0});
+}
+
+void tls_link_count(struct tls_link *link, struct tls_bytes *sum) {
+    if (!link->tls)
+        return;
+    struct tls_bytes now = bytes_of(link->tls);
+    add_difference(sum, now, link->counted);
+    link->counted = now;
+}
 
 int tls_link_new(const sluice_conn_events *events, void *user, struct tls_link **ret_link) {
     struct tls_link *link = calloc(1, sizeof *link);
@@ -70,6 +101,7 @@ void tls_link_begin(struct tls_link *link, sluice_conn *conn, sluice_tls_context
 void tls_link_attach(struct tls_link *link, sluice_conn *conn, sluice_tls *tls) {
     link->conn = conn;
     link->tls = tls;
+    link->counted = bytes_of(tls);
     int error = sluice_tls_attach(tls, conn);
     if (error)
         fail(link, error);
@@ -92,15 +124,18 @@ int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, voi
     return 0;
 }
 
-sluice_tls *tls_link_take(struct tls_link *link) {
+sluice_tls *tls_link_take(struct tls_link *link, struct tls_bytes *sum) {
     sluice_tls *tls = link->tls;
+    /* Before it is counted, which may look at its connection. */
+    (void)sluice_tls_detach(tls);
+    tls_link_count(link, sum);
     link->conn = NULL;
     link->tls = NULL;
+    link->counted = (struct tls_bytes){0};
     link->detached = NULL;
     link->leaves = link->passes = false;
     link->is_open = false;
     link->need = 0;
-    (void)sluice_tls_detach(tls);
     return tls;
 }
 

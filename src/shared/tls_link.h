@@ -23,6 +23,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <sluice/conn.h>
 #include <sluice/tls.h>
@@ -33,6 +34,13 @@ enum {
 };
 
 struct tls_link;
+
+/* Bytes, of stages: of data, and what was copied in user space for them. */
+struct tls_bytes {
+    uint64_t decrypted, encrypted; /* plaintext, by OpenSSL */
+    uint64_t gathered;             /* put together for records before they were encrypted */
+    uint64_t copied;               /* all copies: of these, of records, and of handshakes */
+};
 
 /* Those of a connection with a link, which is its user. */
 extern const sluice_conn_events tls_link_events;
@@ -63,8 +71,8 @@ void tls_link_attach(struct tls_link *link, sluice_conn *conn, sluice_tls *tls);
 int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, void *user);
 
 /* In that callback: the stage, which another thread may pass to tls_link_attach(). The user keeps
- * the link. */
-sluice_tls *tls_link_take(struct tls_link *link);
+ * the link. @sum: as for tls_link_count() */
+sluice_tls *tls_link_take(struct tls_link *link, struct tls_bytes *sum);
 
 /* In place of the calls of sluice_conn_ with the same names. */
 sluice_chain *tls_link_chain(const struct tls_link *link); /* of plaintext */
@@ -96,6 +104,12 @@ int tls_link_linger(struct tls_link *link);
 /* Bytes of blocks that it holds with what it has decrypted. OpenSSL's memory, some 18 KiB of an
  * open connection, is the heap's. */
 size_t tls_link_footprint(const struct tls_link *link);
+
+/* Adds all that a stage has counted. */
+void tls_bytes_add(struct tls_bytes *sum, const sluice_tls *tls);
+
+/* Adds what the link's stage has counted since the last call, or since it was attached. */
+void tls_link_count(struct tls_link *link, struct tls_bytes *sum);
 
 /* Whether its handshake has been completed. It may have failed or ended since. */
 bool tls_link_was_open(const struct tls_link *link);

@@ -8,6 +8,7 @@ import unittest
 
 import flv
 import harness
+import tls
 from harness import Daemon, Player, Publisher, Steady
 
 try:
@@ -125,6 +126,42 @@ class MetricsTest(unittest.TestCase):
             for cause, value in metrics.items():
                 self.assertEqual(value, by_worker[0][cause] + by_worker[1][cause], cause)
 
+    def test_tls_bytes(self):
+        """What TLS copies is counted where it happens, and stays counted when connections move and end."""
+        data, tags = flv.stream(60, size=20000)
+
+        def counts(daemon):
+            values = scrape(daemon)[1]
+            sums = {name: sum(value for key, value in values.items() if key[0] == "sluice_worker_tls_%s_bytes_total" % name)
+                    for name in ("decrypted", "encrypted", "gathered", "copied")}
+            self.assertEqual(values["sluice_payload_copied_bytes_total", ("worker", "0")], 0)
+            return sums
+
+        with tls.Daemon("--workers", "2", "--wait", "1") as daemon:
+            self.assertEqual(set(counts(daemon).values()), {0})
+            for name in ("live/a", "live/b", "live/c"):
+                before = counts(daemon)
+                with Publisher(daemon, name, "http") as publisher, Player(daemon, name) as player:
+                    publisher.send(data[:1000])
+                    daemon.wait_player(name)
+                    publisher.send(data[1000:])
+                    player.wait_frame(tags[-1])
+                    during = counts(daemon)
+                    publisher.finish()
+                    player.wait_end()
+                harness.wait_until(lambda: daemon.connections() == 0, "the end of both connections")
+                after = counts(daemon)
+                new = {key: after[key] - before[key] for key in after}
+                self.assertTrue(all(before[key] <= during[key] <= after[key] for key in after), (before, during, after))
+                for key in ("decrypted", "encrypted"):
+                    self.assertTrue(len(data) <= new[key] <= 1.05 * len(data) + 2000, (new, len(data)))
+                # Frames are longer than a block, so nearly all of what is sent is put together.
+                self.assertTrue(0.9 * len(data) < new["gathered"] <= new["encrypted"], new)
+                payload = 2 * new["decrypted"] + 2 * new["encrypted"] + new["gathered"]
+                self.assertTrue(payload <= new["copied"] <= 1.02 * payload + 10000, new)
+            workers = daemon.api("/api/v1/workers")["workers"]
+            self.assertEqual({key: sum(worker["tls_bytes"][key] for worker in workers) for key in after}, after)
+
     def test_promtool(self):
         """The checker that comes with Prometheus finds nothing to complain of."""
         if not os.access(PROMTOOL, os.X_OK):
@@ -136,6 +173,38 @@ class MetricsTest(unittest.TestCase):
                 done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False,
                                       timeout=harness.PATIENCE)
                 self.assertEqual((done.returncode, done.stdout + done.stderr), (0, b""))
+
+    def test_rules(self):
+        """The rules for Prometheus: alerts of certificates, on the day on which the daemon warns, too."""
+        if not os.access(PROMTOOL, os.X_OK):
+            self.skipTest("promtool is not installed: tools/install-deps test")
+        case = """
+rule_files: [%s]
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'sluice_certificate_expiry_days{subject="CN=good",instance="a"}', values: 22.1+0x20}
+      - {series: 'sluice_certificate_expiry_days{subject="CN=soon",instance="a"}', values: 21.5+0x20}
+      - {series: 'sluice_certificate_expiry_days{subject="CN=over",instance="a"}', values: -1+0x20}
+    alert_rule_test:
+      - eval_time: 15m
+        alertname: SluiceCertificateExpiresSoon
+        exp_alerts:
+          - exp_labels: {severity: warning, subject: CN=soon, instance: a}
+            exp_annotations: {summary: Certificate CN=soon of sluiced at a has 21 days left}
+      - eval_time: 15m
+        alertname: SluiceCertificateExpired
+        exp_alerts:
+          - exp_labels: {severity: critical, subject: CN=over, instance: a}
+            exp_annotations: {summary: Certificate CN=over of sluiced at a has expired}
+"""
+        rules = os.path.join(harness.SOURCE_DIR, "packaging", "prometheus", "sluice.rules.yml")
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            file.write(case % rules)
+            file.flush()
+            for arguments in (("check", "rules", rules), ("test", "rules", file.name)):
+                done = subprocess.run([PROMTOOL, *arguments], capture_output=True, check=False, timeout=harness.PATIENCE)
+                self.assertEqual((done.returncode, done.stderr), (0, b""), done.stdout)
 
 
 if __name__ == "__main__":

@@ -547,6 +547,7 @@ static void a_notice_in_the_handshake_is_no_cut(void **state) {
 typedef struct departure {
     bool left;
     sluice_conn_handover handover;
+    struct tls_bytes bytes;
 } departure;
 
 static void detached(const sluice_conn_handover *handover, void *user) {
@@ -556,7 +557,7 @@ static void detached(const sluice_conn_handover *handover, void *user) {
 }
 
 static void arrive(linked *l, departure *d, sluice_loop *loop) {
-    sluice_tls *tls = tls_link_take(l->user.link);
+    sluice_tls *tls = tls_link_take(l->user.link, &d->bytes);
     l->peer.loop = loop;
     assert_int_equal(sluice_conn_adopt(loop, &d->handover, &tls_link_events, l->user.link, &l->user.conn), 0);
     tls_link_attach(l->user.link, l->user.conn, tls);
@@ -592,8 +593,13 @@ static void it_leaves_when_all_is_sent(void **state) {
         loop_rig first = l.rig;
         l.rig = other;
         arrive(&l, &d, l.rig.loop);
+        assert_int_equal(d.bytes.encrypted, sent);
         while (l.user.received < 401)
             turn(l.rig.loop);
+        for (int times = 0; times < 2; times++) { /* what is counted once is not counted again */
+            tls_link_count(l.user.link, &d.bytes);
+            assert_int_equal(d.bytes.decrypted, 401);
+        }
         if (how > 0) {
             turn_until(l.rig.loop, &l.user.ended);
             assert_int_equal(l.user.end, how == 1 ? 0 : -ECONNRESET);

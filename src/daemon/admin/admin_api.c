@@ -458,6 +458,15 @@ static void add_loop(const sluice_loop_stats *loop, struct json *json) {
     json_close(json, '}');
 }
 
+static void add_tls_bytes(const struct tls_bytes *bytes, struct json *json) {
+    json_open(json, "tls_bytes", '{');
+    json_put_unsigned(json, "decrypted", bytes->decrypted);
+    json_put_unsigned(json, "encrypted", bytes->encrypted);
+    json_put_unsigned(json, "gathered", bytes->gathered);
+    json_put_unsigned(json, "copied", bytes->copied);
+    json_close(json, '}');
+}
+
 void admin_workers(const struct admin_view *view, struct json *json) {
     json_open(json, "workers", '[');
     for (size_t at = 0; at < view->snapshots.count; at++) {
@@ -469,6 +478,7 @@ void admin_workers(const struct admin_view *view, struct json *json) {
             json_put_unsigned(json, "connections", snapshot->connections);
             json_put_unsigned(json, "tls_connections", snapshot->tls_connections);
             json_put_unsigned(json, "ktls_connections", snapshot->ktls_connections);
+            add_tls_bytes(&snapshot->tls_bytes, json);
             json_put_unsigned(json, "players_ever", snapshot->totals.players);
             json_put_unsigned(json, "publishers_ever", snapshot->totals.publishers);
             json_put_unsigned(json, "bytes_received", snapshot->totals.bytes_received);

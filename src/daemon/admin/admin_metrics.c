@@ -150,6 +150,14 @@ static const struct metric worker_metrics[] = {
     {"sluice_worker_tls_connections", "gauge", "Connections of a worker with TLS.", WORKER(tls_connections)},
     {"sluice_worker_ktls_connections", "gauge", "Connections of a worker whose sent data the kernel encrypts (kTLS).",
      WORKER(ktls_connections)},
+    {"sluice_worker_tls_decrypted_bytes_total", "counter", "Bytes of data that a worker has decrypted.",
+     WORKER(tls_bytes.decrypted)},
+    {"sluice_worker_tls_encrypted_bytes_total", "counter", "Bytes of data that a worker has encrypted, without kTLS.",
+     WORKER(tls_bytes.encrypted)},
+    {"sluice_worker_tls_gathered_bytes_total", "counter",
+     "Of these, bytes of several pieces that were copied together for a record.", WORKER(tls_bytes.gathered)},
+    {"sluice_worker_tls_copied_bytes_total", "counter", "Bytes that a worker's TLS has copied in user space.",
+     WORKER(tls_bytes.copied)},
     {"sluice_worker_turns_total", "counter", "Turns of a worker's loop.", WORKER(loop.turns)},
     {"sluice_worker_system_calls_total", "counter", "System calls by which a worker's loop waited.",
      WORKER(loop.enters)},
@@ -163,7 +171,7 @@ static const struct metric worker_metrics[] = {
      WORKER(pool.bytes_held)},
     {"sluice_lent_bytes", "gauge", "Memory of a worker's blocks that other workers' players hold.", WORKER(lent_bytes)},
     {"sluice_packet_bytes", "gauge", "Memory that describes the tags in a worker's blocks.", WORKER(packet_bytes)},
-    {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that were copied; it stays 0.",
+    {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that the library has copied, besides TLS.",
      WORKER(pool.bytes_copied)},
 };
 

@@ -330,9 +330,9 @@ static const struct setting settings[] = {
      .text = "Each line is NAME:PASSWORD; \"publish NAME:PASSWORD\" or \"play NAME:PASSWORD\" restricts the user to "
              "one action. "
              "The file must not be readable by others. A reload reads it again; established connections continue.\n\n"
-             "Without rules, this is equal to the rule \"all * user\": RTSP, HTTP, WebSocket and recordings require a "
-             "user, and "
-             "raw FLV, which has no credentials, is rejected. Rules may name these users for all protocols."},
+             "Without rules, this is equal to the rule \"all * user\": RTSP, RTMP, HTTP, WebSocket and recordings "
+             "require a user, and raw FLV, which has no credentials, is rejected. Rules may name these users for all "
+             "protocols."},
     {"allow-origin", SETTING_ORIGIN, true, .group = GROUP_ACCESS, .value = "ORIGIN",
      .expected = "*, or an origin such as https://player.example.com", .effect = SETTING_LATER,
      .help = "Allow web pages of ORIGIN to read, play and publish",

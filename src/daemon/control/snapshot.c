@@ -454,7 +454,9 @@ static int take_lists(struct worker *worker, const struct snapshot_request *requ
     return error;
 }
 
-static void count_tls(const struct worker *worker, struct snapshot *snapshot) {
+static void count_tls(struct worker *worker, struct snapshot *snapshot) {
+    worker_count_tls(worker);
+    snapshot->tls_bytes = worker->tls_bytes;
     for (const struct session *session = worker->sessions; session; session = session->next) {
         snapshot->tls_connections += session->tls && !session_is_shaking(session);
         snapshot->ktls_connections += session_kernel_sends(session);

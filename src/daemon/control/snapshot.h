@@ -20,6 +20,7 @@
 #include "daemon/relay/stream.h"
 #include "daemon/server/reject.h"
 #include "shared/codec_name.h"
+#include "shared/tls_link.h"
 
 /* One of a stream's tracks. */
 struct snapshot_track {
@@ -191,6 +192,7 @@ struct snapshot {
     /* of them, asked for by SNAPSHOT_TLS: with TLS, beyond the handshake; and where the kernel
      * encrypts what is sent */
     uint32_t tls_connections, ktls_connections;
+    struct tls_bytes tls_bytes;         /* likewise; ever */
     uint64_t refused[REJECT_CAUSES];    /* ever, of the whole server; the first worker's alone */
     uint64_t repairs[RECOVERY_RESULTS]; /* of recordings that were left behind; likewise */
     sluice_pool_stats pool;

@@ -81,7 +81,7 @@ static void left(const sluice_conn_handover *connection, void *user) {
     struct session *session = user;
     struct handover *move = session->move;
     move->connection = *connection;
-    move->tls = session->tls ? tls_link_take(session->tls) : NULL;
+    move->tls = session->tls ? tls_link_take(session->tls, &session->worker->tls_bytes) : NULL;
     session->move = NULL;
     session->conn = NULL;
     worker_remove(session->worker, session);

@@ -40,7 +40,15 @@ void worker_add(struct worker *worker, struct session *session) {
     worker->session_count++;
 }
 
+void worker_count_tls(struct worker *worker) {
+    for (struct session *session = worker->sessions; session; session = session->next)
+        if (session->tls)
+            tls_link_count(session->tls, &worker->tls_bytes);
+}
+
 void worker_remove(struct worker *worker, struct session *session) {
+    if (session->tls)
+        tls_link_count(session->tls, &worker->tls_bytes);
     if (worker->to_tick == session)
         worker->to_tick = session->next;
     if (session->prev)

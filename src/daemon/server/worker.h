@@ -22,6 +22,7 @@
 #include "daemon/server/component.h"
 #include "daemon/server/listeners.h"
 #include "daemon/server/session.h"
+#include "shared/tls_link.h"
 
 struct server;
 
@@ -49,6 +50,8 @@ struct worker {
     bool tick_posted; /* that call is: the tick is not over */
     uint32_t answers; /* responses begun, ever */
     uint32_t reports; /* RTCP queued, ever */
+    /* ever; of sessions that are there, as far as worker_count_tls() has seen them */
+    struct tls_bytes tls_bytes;
     struct auth_log auth_log;
     struct holdings holdings;
     sluice_timer *ticker;
@@ -104,6 +107,9 @@ uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream
 
 /* Other options are in force. Cannot fail. */
 void worker_set_options(struct worker *worker, const struct options *options);
+
+/* Brings worker->tls_bytes up to date. */
+void worker_count_tls(struct worker *worker);
 
 /* A session enters and leaves the worker's list. */
 void worker_add(struct worker *worker, struct session *session);

@@ -825,12 +825,12 @@ int sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
     return SIZED_WRITE(ret_stats, &stats);
 }
 
-/* In proportion to what the class can have now: another's hunger must not make a reserve of all
- * that it has. */
 struct slice_rooms *pool_slice_rooms(sluice_pool *pool) {
     return &pool->core->rooms;
 }
 
+/* In proportion to what the class can have now: another's hunger must not make a reserve of all
+ * that it has. */
 uint32_t pool_reserve(const sluice_pool *pool) {
     const pool_core *core = pool->core;
     if (core->classes_used == 1)

@@ -81,6 +81,7 @@ static void detached(const sluice_conn_handover *connection, void *user) {
     handover.connection = *connection;
     handover.connection.told &= !session->has_ended;
     (void)sluice_tls_detach(session->tls);
+    tls_bytes_add(&worker->tls_bytes, session->tls);
     handover.tls = session->tls;
     end_handshake(session);
     worker_remove(worker, &session->base);
@@ -192,6 +193,7 @@ static void discard(struct session *base) {
 static void on_closed(sluice_conn *conn, void *user) {
     struct tls_session *session = user;
     (void)conn;
+    tls_bytes_add(&session->base.worker->tls_bytes, session->tls);
     worker_end_session(&session->base);
     discard(&session->base);
 }
