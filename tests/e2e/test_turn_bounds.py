@@ -3,16 +3,19 @@
 The library's own bounds have a unit test of the same name.
 """
 
+import contextlib
 import resource
 import selectors
 import unittest
 
 import flv
 import harness
+import rtsp
 from harness import Daemon, Publisher, Steady
 
 LOOKS = 1024  # Sessions that a worker looks at in a turn: TICK_LOOKS in worker.c.
 SENDS = 512  # Sends that io_uring takes at once: URING_SENDS in uring.h.
+REPORTS = 256  # RTCP reports that a worker makes in a turn, or so: TICK_REPORTS in worker.c.
 REQUESTS = 300
 FRAMES = 40
 SPARE = 400  # Descriptors of the test itself.
@@ -104,6 +107,27 @@ class TurnBoundsTest(unittest.TestCase):
                     found = flv.parse(data.partition(b"\r\n\r\n")[2])
                     harness.check_same(found, tags, "tags")
                 steady.go_on()
+
+    def test_more_reports(self):
+        """Players that have come within a second or so are due to be reported to in two ticks or three: each is."""
+        with Daemon("--workers", "1", listen=rtsp.listen()) as daemon, Publisher(daemon, "live/a", "http") as publisher, \
+                contextlib.ExitStack() as stack:
+            data, _ = flv.stream(FRAMES)
+            publisher.send(data)
+            players = [stack.enter_context(rtsp.Client(daemon)) for _ in range(allowed(4 * REPORTS))]
+            for player in players:
+                player.play()
+            for player in players:
+                reported = set()
+                while reported != {1, 3}:
+                    message = player.frames.pop(0) if player.frames else player.next()
+                    if not isinstance(message, rtsp.Reply) and message[0] % 2 == 1:
+                        self.assertEqual(message[1][1], 200, "a sender report")
+                        reported.add(message[0])
+            publisher.close()
+            for player in players:
+                player.close()
+            daemon.blocks_settled()
 
     def test_one_session_more(self):
         self.end_idle(LOOKS + 1)

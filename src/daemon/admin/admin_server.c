@@ -366,6 +366,8 @@ static void go_on(struct peer *peer) {
     int result = sluice_http_next(peer->http, chain_of(peer), &peer->request);
     if (result > 0)
         begin_request(peer);
+    else if (result == -ENOMEM)
+        close_peer(peer);
     else if (result < 0)
         refuse(peer, sluice_http_error_status(result), detail_of(sluice_http_error_status(result)));
 }

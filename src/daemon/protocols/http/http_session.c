@@ -299,7 +299,10 @@ static void read_requests(struct http_session *session) {
     if (sluice_chain_length(chain) > 0 && !budget_admits_request(&session->base))
         return;
     int result = sluice_http_next(session->http, chain, &request);
-    if (result < 0)
+    /* What was asked is not known, and so neither what an answer may consist of. */
+    if (result == -ENOMEM)
+        http_close(session);
+    else if (result < 0)
         http_refuse(session, sluice_http_error_status(result), "malformed or oversized request");
     else if (result > 0)
         handle_request(session, &request);
