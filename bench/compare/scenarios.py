@@ -313,8 +313,9 @@ IDLE_BYTES = 20 << 10  # That TLS may add to the memory of a connection.
 
 
 def secure(variants, memory):
-    """What TLS adds, ours of nginx's; and to the memory of a connection."""
-    return (*(Target(PER_MBIT, f"{ours}+tls", "nginx-rtmp+tls", 0.80, bases=(ours, "nginx-rtmp+proxy")) for ours in variants),
+    """What TLS adds, ours of nginx's, whose hop is on both sides or, as an operator pays for it, on one; and to a connection's memory."""
+    return (*(Target(PER_MBIT, f"{ours}+tls", "nginx-rtmp+tls", 0.80, bases=(ours, theirs))
+              for theirs in ("nginx-rtmp+proxy", "nginx-rtmp") for ours in variants),
             Target(memory, "uring+tls", "uring", IDLE_BYTES, added=True), Target("payload_bytes_copied", "uring+tls", None, 0))
 
 
