@@ -6,7 +6,7 @@ void frame_minute_advance(struct frame_minute *minute, uint64_t second) {
         return;
     uint64_t gone = second - minute->second;
     for (uint64_t i = 0; i < gone && i < FRAME_MINUTE_SECONDS; i++)
-        minute->list[(second - i) % FRAME_MINUTE_SECONDS] = (struct frame_second_kept){0};
+        minute->list[(second - i) % FRAME_MINUTE_SECONDS] = (struct frame_second){0};
     minute->second = second;
 }
 
@@ -14,12 +14,6 @@ void frame_minute_get(const struct frame_minute *minute, uint64_t now_ms,
                       struct frame_second ret_seconds[FRAME_MINUTE_SECONDS]) {
     struct frame_minute until_now = *minute;
     frame_minute_advance(&until_now, now_ms / 1000);
-    for (uint64_t i = 0; i < FRAME_MINUTE_SECONDS; i++) {
-        const struct frame_second_kept *kept = &until_now.list[(until_now.second + 1 + i) % FRAME_MINUTE_SECONDS];
-        ret_seconds[i] = (struct frame_second){.bytes = kept->bytes,
-                                               .frames = kept->frames,
-                                               .key_frames = kept->key_frames,
-                                               .largest = kept->largest,
-                                               .largest_key = kept->largest_key};
-    }
+    for (uint64_t i = 0; i < FRAME_MINUTE_SECONDS; i++)
+        ret_seconds[i] = until_now.list[(until_now.second + 1 + i) % FRAME_MINUTE_SECONDS];
 }

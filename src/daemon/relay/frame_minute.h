@@ -11,22 +11,17 @@
 
 enum { FRAME_MINUTE_SECONDS = 60 };
 
+/* Each stream has a minute of them: what is more than there is room for counts as the most. */
 struct frame_second {
-    uint64_t bytes; /* of all frames */
-    uint32_t frames, key_frames;
+    uint32_t bytes;                /* of all frames */
     uint32_t largest, largest_key; /* bytes */
-};
-
-/* The same as each stream keeps it: what is more than there is room for counts as the most. */
-struct frame_second_kept {
-    uint32_t bytes, largest, largest_key;
     uint16_t frames, key_frames;
 };
 
 /* All zero at first. */
 struct frame_minute {
     uint64_t second; /* of the last frame, in loop time */
-    struct frame_second_kept list[FRAME_MINUTE_SECONDS];
+    struct frame_second list[FRAME_MINUTE_SECONDS];
 };
 
 /* Forgets the seconds between the last frame and that second. */
@@ -36,7 +31,7 @@ static inline void frame_minute_add(struct frame_minute *minute, uint64_t now_ms
     uint64_t second = now_ms / 1000;
     if (second != minute->second)
         frame_minute_advance(minute, second);
-    struct frame_second_kept *to = &minute->list[minute->second % FRAME_MINUTE_SECONDS];
+    struct frame_second *to = &minute->list[minute->second % FRAME_MINUTE_SECONDS];
     to->bytes = size <= UINT32_MAX - to->bytes ? to->bytes + size : UINT32_MAX;
     if (to->frames < UINT16_MAX)
         to->frames++;

@@ -102,10 +102,10 @@ static void begin_merges(const struct stream *stream) {
 static void gather(struct stream *stream, const struct packet *packet) {
     if (!stream->merges)
         return;
-    uint64_t now = sluice_loop_now(stream->registry->loop);
+    uint64_t now = sluice_loop_now(stream->registry->loop), bytes = wire_flv_chunked.size(packet);
     bool is_gathering = false;
     for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next) {
-        coalesce_add(merge, packet, wire_flv_chunked.size(packet), now);
+        coalesce_add(merge, packet, bytes, now);
         is_gathering |= merge->packets > 0;
     }
     if (is_gathering && is_pressed(stream))

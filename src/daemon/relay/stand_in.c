@@ -30,9 +30,11 @@ static void pass(struct stand_in *stand_in, const struct packet *packet) {
 }
 
 static void pass_headers(struct stand_in *stand_in, const struct stream_headers *headers) {
-    for (size_t i = 0; i < TRACKS_HEADERS; i++)
-        if (stream_headers_at(headers, i))
-            pass(stand_in, stream_headers_at(headers, i));
+    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
+        const struct packet *header = stream_headers_at(headers, i);
+        if (header)
+            pass(stand_in, header);
+    }
 }
 
 static void pass_cached(struct stand_in *stand_in) {
