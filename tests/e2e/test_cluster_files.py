@@ -6,10 +6,8 @@ import importlib.util
 import os
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
-import tempfile
 import unittest
 
 import harness
@@ -17,6 +15,7 @@ import redis_server
 import relay
 from cluster import Marked, wait_order
 from harness import Player, wait_until
+from private_files import FilesCase
 
 try:
     import yaml
@@ -47,23 +46,11 @@ def other_host(number):
     return "%s.%d.%s" % (first, int(second) + 64 * number, rest)
 
 
-class FilesTest(unittest.TestCase):
+class FilesTest(FilesCase):
     def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
+        super().setUp()
         self.write("cluster-secret", SECRET)
         self.write("token-keys", "main:0123456789abcdef0123456789abcdef\n")
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-        return path
-
-    def check(self, *arguments):
-        """What the daemon says to settings: nothing is wrong with them."""
-        status, out, err = harness.run_daemon("--check", *arguments)
-        self.assertEqual((status, out.strip(), err), (0, "OK", ""))
 
     def settings(self, number=1, right="token=main"):
         """sluiced.conf of a node, with addresses of this host."""

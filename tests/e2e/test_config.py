@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import tempfile
 import unittest
 import unittest.mock
 
@@ -14,6 +13,7 @@ import flv
 import harness
 from camera import Camera
 from harness import Daemon, Player, Publisher, Steady
+from private_files import FilesCase
 from rtsp import Client
 
 SAMPLE = os.path.join(harness.SOURCE_DIR, "src", "daemon", "sluiced.conf")
@@ -106,19 +106,10 @@ VALUES = {
 }
 
 
-class FileCase(unittest.TestCase):
+class FileCase(FilesCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.config = self.write("sluiced.conf", "")
-
-    def write(self, name, text, mode=0o600):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
-        os.chmod(path, mode)
-        return path
 
     def printed(self, *arguments):
         """What --print-config shows: {name: (value, where it comes from)}."""

@@ -5,12 +5,11 @@ import glob
 import os
 import re
 import shlex
-import tempfile
-import unittest
 
 import flv
 import harness
 import tls
+from private_files import FilesCase
 
 try:
     from websockets.sync.client import connect as connect_websocket
@@ -45,19 +44,10 @@ def urls():
     return {url.partition(":")[0]: url for url in re.findall(r"^    (\w+://\S+)", part, re.MULTILINE)}
 
 
-class DocumentCase(unittest.TestCase):
+class DocumentCase(FilesCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.users = self.write("users", "USER:PASSWORD\n")
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
-        os.chmod(path, 0o600)
-        return path
 
     def with_files(self, text):
         """The text with files that exist in place of those that it names."""
@@ -69,10 +59,6 @@ class DocumentCase(unittest.TestCase):
 
 
 class StartTest(DocumentCase):
-    def check(self, *arguments):
-        status, out, err = harness.run_daemon("--check", *arguments)
-        self.assertEqual((status, out.strip(), err), (0, "OK", ""))
-
     def test_commands(self):
         found = {"README.md": commands(read("README.md")), "sluiced(8)": commands(manual())}
         for document, texts in found.items():
