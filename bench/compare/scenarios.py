@@ -70,6 +70,7 @@ class Network(Scenario):
     packets_per_second: float = 0.0
     paced: bool = False
     keep: str = ""  # "second", "thread": what becomes of each frame.
+    unmeasured: float = 0  # Of the measured time: so long the load lasts before it, until as much is held as ever.
     kbits: int = 0  # Of each of real streams, whose packets are frames; 0: packets of one size.
     key_times: int = 10  # Of real streams: a key picture is as large as so many others.
     arrivals: str = "even"  # When paced packets are sent: --arrivals of bench-send.
@@ -78,8 +79,8 @@ class Network(Scenario):
     protocol = "flv"
 
     def packets(self, seconds):
-        """Of each stream, for a run of about so long."""
-        return max(1, round(self.packets_per_second * seconds))
+        """Of each stream, for a run whose measured span is about so long."""
+        return max(1, round(self.packets_per_second * seconds * (1 + self.unmeasured)))
 
     def send_options(self, seconds):
         interval = round(1e6 / self.packets_per_second) if self.paced else 0
@@ -260,6 +261,7 @@ FILES = ("library", "stdio", "read")
 KEPT = ("uring", "epoll-pool", "shared-buffer", "read-malloc", "read-buffer", "evbuffer")
 # References against the copies of the strongest baseline.
 KEPT_TARGETS = against("uring", {"shared-buffer": 0.50, "epoll-pool": 1.02})
+KEPT_BEFORE = 0.5  # Of 3 s, the first 1.5: frames are held for a second.
 KEPT_WINDOW = tuple(name + "+batch=5000" for name in KEPT)
 KEPT_PACED_TARGETS = KEPT_TARGETS + against("uring+batch=5000", {"shared-buffer+batch=5000": 0.50, "epoll-pool+batch=5000": 1.02})
 KEPT_HOW = {"second": "each held for a second", "thread": "each read and released by another thread"}
@@ -366,10 +368,11 @@ SCENARIOS = (
             (Target("private_bytes_per_connection", "uring", None, 1024),) + on_equal_terms(5000),
             connections=10000, write="1039", packets_per_second=1, paced=True, slow=True),
     *(Network(f"kept-{keep}", f"100 streams of 4 Mbit/s, 30 frames of 16 KiB a second, {how}", KEPT + KEPT_WINDOW,
-              KEPT_PACED_TARGETS, connections=100, payload=16384, packets_per_second=30, paced=True, keep=keep)
+              KEPT_PACED_TARGETS, connections=100, payload=16384, packets_per_second=30, paced=True, keep=keep, unmeasured=KEPT_BEFORE)
       for keep, how in KEPT_HOW.items()),
     *(Network(f"kept-{keep}-saturated", f"100 streams of frames of 16 KiB as fast as they go, {how}", KEPT, KEPT_TARGETS,
-              connections=100, payload=16384, packets_per_second=700, keep=keep)
+              connections=100, payload=16384, packets_per_second=700, keep=keep,
+              unmeasured=KEPT_BEFORE)
       for keep, how in KEPT_HOW.items()),
     *(Media(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
             f"player{'s' * (players > 1)} each by RTMP, through sluiced", WAYS + ("uring+flv",), BACKENDS, connections=streams,

@@ -118,7 +118,7 @@ void keep_less(void) {
         fail(EXIT_FAILURE, "no memory, although no frame is held");
 }
 
-/* All that is held is part of what is measured. */
+/* Behind the measured span: as much was held when that began. */
 static void finish(void) {
     if (keep_asked == KEEP_THREAD) {
         atomic_store(&held.ending, true);

@@ -1,6 +1,8 @@
 /*
  * Frames that outlive their arrival: each is held for a second, or handed to another thread. It is
- * read, and its sum taken, when it is given up, so the sum proves that it has not changed.
+ * read, and its sum taken, when it is given up, so the sum proves that it has not changed. The
+ * measured span is to begin when as many are held as are held at its end: what is given up in it is
+ * then as much as arrives.
  *
  * What is held is bounded, for all variants alike. Held for a second: beyond the bound the oldest
  * frame goes early. Another thread: the receiver waits for it.

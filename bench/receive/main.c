@@ -1,6 +1,7 @@
 /* The receiver: see --help. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static void usage(FILE *out) {
         "  --opening N          websocket: bytes that each connection gets back before it begins\n"
         "  --connections N      streams, 1 to 100000\n"
         "  --bytes N            in all streams together, file headers included\n"
+        "  --unmeasured N       bytes of these, behind the file headers, that come before the measured span (0)\n"
         "  --keep HOW           flv: second: each frame is held for a second; thread: it is handed to another\n"
         "                       thread, which reads and releases it; at most 64 MiB in 8192 frames,\n"
         "                       or 256 frames for the thread, are held\n"
@@ -131,16 +133,22 @@ static keep_how read_keep(const char *text) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"protocol", required_argument, NULL, 'r'}, {"opening", required_argument, NULL, 'o'},
-        {"variant", required_argument, NULL, 'v'},  {"connections", required_argument, NULL, 'c'},
-        {"bytes", required_argument, NULL, 'b'},    {"keep", required_argument, NULL, 'k'},
-        {"cpu", required_argument, NULL, 'p'},      {"perf-control", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"protocol", required_argument, NULL, 'r'},
+        {"opening", required_argument, NULL, 'o'},
+        {"variant", required_argument, NULL, 'v'},
+        {"connections", required_argument, NULL, 'c'},
+        {"bytes", required_argument, NULL, 'b'},
+        {"unmeasured", required_argument, NULL, 'u'},
+        {"keep", required_argument, NULL, 'k'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"perf-control", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     receive_options options = {0};
     const struct protocol *protocol = &protocols[0];
     const char *variant_text = NULL;
-    uint64_t connections = 0, bytes = 0, opening = 0;
+    uint64_t connections = 0, bytes = 0, opening = 0, unmeasured = 0;
     int cpu = -1;
 
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -154,6 +162,8 @@ int main(int argc, char **argv) {
             connections = parse_number("--connections", optarg, 1, MOST_CONNECTIONS);
         else if (option == 'b')
             bytes = parse_number("--bytes", optarg, 1, UINT64_MAX);
+        else if (option == 'u')
+            unmeasured = parse_number("--unmeasured", optarg, 0, UINT64_MAX);
         else if (option == 'k')
             keep_asked = read_keep(optarg);
         else if (option == 'p')
@@ -171,12 +181,14 @@ int main(int argc, char **argv) {
         usage(stderr);
         return 2;
     }
+    if (bytes / connections <= opening || unmeasured >= bytes - connections * opening)
+        fail(2, "--bytes %" PRIu64 ": nothing is left to be measured", bytes);
     const receive_variant *variant = read_variant(protocol, variant_text, &options);
     if (keep_asked != KEEP_NOTHING && (!variant->parses || protocol != &protocols[0]))
         fail(2, "%s cannot keep frames", variant_text);
     pin_to_cpu(cpu);
     allow_descriptors(connections + OTHER_DESCRIPTORS);
-    meter_expect((uint32_t)connections, (uint32_t)opening, bytes);
+    meter_expect((uint32_t)connections, (uint32_t)opening, unmeasured, bytes);
     variant->run(&options);
     printf("result {\"parses\": %s, ", variant->parses ? "true" : "false");
     meter_print();

@@ -19,7 +19,9 @@ meter the_meter;
 
 static struct {
     uint32_t connections;
-    uint64_t expected;
+    uint64_t unmeasured, expected;
+    bool ready, begun;
+    uint64_t bytes_before; /* the span */
     memory_use listening, connected, finished;
 } measured;
 
@@ -41,8 +43,9 @@ static memory_use read_memory(void) {
     return use;
 }
 
-void meter_expect(uint32_t connections, uint32_t opening, uint64_t bytes) {
+void meter_expect(uint32_t connections, uint32_t opening, uint64_t unmeasured, uint64_t bytes) {
     measured.connections = connections;
+    measured.unmeasured = unmeasured;
     measured.expected = bytes;
     the_meter.next_mark = (uint64_t)connections * opening;
 }
@@ -52,26 +55,37 @@ void meter_listening(void) {
 }
 
 static void begin(void) {
-    measured.connected = read_memory();
+    measured.begun = true;
+    measured.bytes_before = the_meter.bytes;
     the_meter.next_mark = measured.expected;
     span_begin();
+}
+
+static void connected(void) {
+    measured.ready = true;
+    measured.connected = read_memory();
+    the_meter.next_mark += measured.unmeasured;
+    if (measured.unmeasured == 0)
+        begin();
     puts("ready");
     fflush(stdout);
 }
 
 static void end(void) {
-    if (the_meter.finish)
-        the_meter.finish();
     span_end();
     measured.finished = read_memory();
+    if (the_meter.finish)
+        the_meter.finish();
     the_meter.done = true;
     the_meter.next_mark = UINT64_MAX;
 }
 
 void meter_reach(void) {
-    if (the_meter.bytes < measured.expected)
+    if (!measured.ready)
+        connected();
+    else if (!measured.begun)
         begin();
-    else
+    if (the_meter.bytes >= measured.expected)
         end();
 }
 
@@ -80,9 +94,9 @@ static void print_memory(const char *when, memory_use use) {
 }
 
 void meter_print(void) {
-    printf("\"connections\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"checksum\": \"%016" PRIx64
-           "\", ",
-           measured.connections, the_meter.bytes, the_meter.packets, the_meter.checksum);
+    printf("\"connections\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"bytes_before\": %" PRIu64 ", \"packets\": %" PRIu64
+           ", \"checksum\": \"%016" PRIx64 "\", ",
+           measured.connections, the_meter.bytes, measured.bytes_before, the_meter.packets, the_meter.checksum);
     span_print();
     printf(", \"memory\": {");
     print_memory("listening", measured.listening);

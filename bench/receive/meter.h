@@ -1,9 +1,9 @@
 /*
  * Counts what a receiver receives, and measures what that costs.
  *
- * The measured span begins when all connections are there and each has sent what it opens with, and
- * ends with the last byte of the last one, while all are still open. Setting up and tearing down
- * are not in it.
+ * The measured span begins when all connections are there, each has sent what it opens with, and
+ * as many bytes have come as are to come before it. It ends with the last byte of the last one,
+ * while all are still open. Setting up and tearing down are not in it.
  */
 #ifndef BENCH_RECEIVE_METER_H
 #define BENCH_RECEIVE_METER_H
@@ -19,14 +19,14 @@ typedef struct meter {
     uint64_t packets;
     uint64_t checksum;
     bool done;            /* everything has been received: the receiver returns */
-    void (*finish)(void); /* what is left to do after the last byte, measured too; or NULL */
+    void (*finish)(void); /* what is left to do behind the span; or NULL */
 } meter;
 
 extern meter the_meter;
 
-/* What is to come. @param opening bytes of each connection before it begins @param bytes of all,
- * those included */
-void meter_expect(uint32_t connections, uint32_t opening, uint64_t bytes);
+/* What is to come. @param opening bytes of each connection before it begins @param unmeasured bytes
+ * of all behind those and ahead of the span @param bytes of all, those included */
+void meter_expect(uint32_t connections, uint32_t opening, uint64_t unmeasured, uint64_t bytes);
 
 /* Takes note of the memory in use; call it when the receiver is ready for connections. */
 void meter_listening(void);
