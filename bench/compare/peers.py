@@ -154,10 +154,9 @@ class Srs(Server):
     CONFIGURATION = """
         listen 127.0.0.1:{rtmp}; max_connections {connections}; daemon off; pid {folder}/pid; srs_log_tank console;
         srs_log_level_v2 error; work_dir {folder}; heartbeat {{ enabled off; }}
-        http_api {{ enabled on; listen 127.0.0.1:{api}; }}
-        vhost __defaultVhost__ {{ {vhost} play {{ {play} }} publish {{ normal_timeout 600000; }} }}
+        http_api {{ enabled on; listen 127.0.0.1:{api}; }} http_server {{ enabled on; listen 127.0.0.1:{http}; }}
+        vhost __defaultVhost__ {{ {vhost} http_remux {{ enabled on; mount [vhost]/[app]/[stream].flv; }} play {{ {play} }} publish {{ normal_timeout 600000; }} }}
     """
-    only = "rtmp"
 
     @classmethod
     def missing(cls, _folder):
@@ -172,7 +171,7 @@ class Srs(Server):
         if "gop" in asked:
             play.append("gop_cache off;")
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        self.ports = {"rtmp": str(free_port()), "api": str(free_port())}
+        self.ports = {name: str(free_port()) for name in ("rtmp", "api", "http")}
         path = os.path.join(folder, "conf")
         with open(path, "w", encoding="ascii") as file:
             # It does not start with more than it may have.
@@ -182,7 +181,7 @@ class Srs(Server):
         program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "srs"), "-c", path], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
         self.pid = program.process.pid
-        self.wait("ports", lambda: listens(program, self.ports["api"]) and listens(program, self.ports["rtmp"]))
+        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
 
     def _streams(self):
         return json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/api/v1/streams/?count=100000"))["streams"]

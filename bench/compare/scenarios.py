@@ -303,6 +303,10 @@ SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBI
                    Target(LATENCY, "uring", None, 25000),
                    Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40),
                    Target("private_bytes_per_player", "uring", None, 3072))
+# By HTTP-FLV only SRS is comparable: Debian's nginx-rtmp has none.
+FLV_SENDERS = ("uring", "epoll", "uring+merge-window=20", "srs+mw=20", "uring+merge-window=350", "srs")
+FLV_SENDERS_TARGETS = (Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40), Target(PER_MBIT, "uring", "epoll", 1.02),
+                       Target(LATENCY, "uring", None, 25000))
 RTSP_PEERS = ("uring", "gortsplib", "mediamtx")
 
 
@@ -408,6 +412,8 @@ SCENARIOS = (
             SENDERS_TARGETS, players=500, arrivals=arrivals, look=50, slow=True) for name, how, arrivals in SENT_IN),
     Media("peers-players-2000", "One RTMP publisher of 1 Mbit/s to 2000 RTMP players, most of them read every 50 ms: sluiced and "
           "other servers", SENDERS, SENDERS_TARGETS, players=2000, look=50, read_every=50, slow=True),
+    Media("peers-players-flv", "One RTMP publisher of 1 Mbit/s, independent, to 500 HTTP-FLV players: sluiced and SRS", FLV_SENDERS,
+          FLV_SENDERS_TARGETS, play="flv", players=500, look=50, slow=True),
     Media("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players: sluiced and gortsplib", RTSP_PEERS,
           rtsp_peers("private_bytes_per_publisher"), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
     Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and gortsplib", RTSP_PEERS,

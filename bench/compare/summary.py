@@ -112,7 +112,7 @@ def variants_of(recordings, names):
 
 
 PUBLISHERS = ("peers-publishers", "peers-publishers-ticks", "peers-publishers-500", "peers-rtsp-publishers")
-PLAYERS = ("peers-players", "peers-players-ticks", "peers-players-2000", "peers-rtsp-players")
+PLAYERS = ("peers-players", "peers-players-ticks", "peers-players-2000", "peers-players-flv", "peers-rtsp-players")
 CAPACITIES = ("capacity-publishers", "capacity-players")
 
 

@@ -136,7 +136,7 @@ static void take_rtp(checker *c, int track, const uint8_t *packet, size_t size) 
     }
 }
 
-size_t check_rtp(checker *c, const uint8_t *bytes, size_t size) {
+size_t check_rtp(checker *c, uint8_t *bytes, size_t size) {
     size_t done = 0;
     while (size - done >= INTERLEAVED) {
         const uint8_t *frame = bytes + done;
@@ -152,21 +152,42 @@ size_t check_rtp(checker *c, const uint8_t *bytes, size_t size) {
     return done;
 }
 
-/* The response's head and the file header: 0 while they are not whole. */
-static size_t check_head(checker *c, const uint8_t *bytes, size_t size) {
-    static const char status[] = "HTTP/1.0 200 ", status_1[] = "HTTP/1.1 200 ";
+/* The answer's head: 0 while it is not whole. */
+static size_t check_answer(checker *c, const uint8_t *bytes, size_t size) {
+    static const char status[] = "HTTP/1.0 200 ", status_1[] = "HTTP/1.1 200 ",
+                      chunked_body[] = "Transfer-Encoding: chunked";
     const uint8_t *end = memmem(bytes, size, "\r\n\r\n", 4);
     if (!end && size < MOST_HEAD)
         return 0;
     if (!end || (memcmp(bytes, status, sizeof status - 1) != 0 && memcmp(bytes, status_1, sizeof status_1 - 1) != 0))
         fail(EXIT_FAILURE, "a player is refused: %.*s", (int)(size < 64 ? size : 64), (const char *)bytes);
-    size_t head = (size_t)(end + 4 - bytes) + CONTENT_FILE_HEADER;
-    if (size < head)
+    c->has_answer = true;
+    c->is_chunked = memmem(bytes, (size_t)(end - bytes), chunked_body, sizeof chunked_body - 1) != NULL;
+    return (size_t)(end + 4 - bytes);
+}
+
+/* The file header: 0 while it is not whole. */
+static size_t check_head(checker *c, const uint8_t *bytes, size_t size) {
+    if (size < CONTENT_FILE_HEADER)
         return 0;
-    if (memcmp(end + 4, "FLV\1\5", 5) != 0)
+    if (memcmp(bytes, "FLV\1\5", 5) != 0)
         fail(EXIT_FAILURE, "not FLV with audio and video");
     c->has_head = true;
-    return head;
+    return CONTENT_FILE_HEADER;
+}
+
+/* Both. What has come in chunks behind the answer goes to the end of the bytes, without them. */
+static size_t check_begin(checker *c, uint8_t *bytes, size_t size) {
+    size_t done = 0;
+    if (!c->has_answer) {
+        done = check_answer(c, bytes, size);
+        if (!c->has_answer)
+            return 0;
+        size_t data = c->is_chunked ? chunked_strip(&c->chunks_of, bytes + done, size - done) : size - done;
+        memmove(bytes + size - data, bytes + done, data);
+        done = size - data;
+    }
+    return done + check_head(c, bytes + done, size - done);
 }
 
 static void take_flv_video(checker *c, const uint8_t *payload, size_t size) {
@@ -191,8 +212,8 @@ static void take_flv(checker *c, uint8_t type, const uint8_t *payload, size_t si
     c->packets++;
 }
 
-size_t check_flv(checker *c, const uint8_t *bytes, size_t size) {
-    size_t done = c->has_head ? 0 : check_head(c, bytes, size);
+size_t check_flv(checker *c, uint8_t *bytes, size_t size) {
+    size_t done = c->has_head ? 0 : check_begin(c, bytes, size);
     while (c->has_head && size - done >= CONTENT_TAG_HEADER) {
         const uint8_t *tag = bytes + done, *payload = tag + CONTENT_TAG_HEADER;
         size_t length = be(tag + 1, 3);
@@ -212,7 +233,7 @@ static bool take_message(void *user, uint8_t type, const uint8_t *payload, size_
     return true;
 }
 
-size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size) {
+size_t check_rtmp(checker *c, uint8_t *bytes, size_t size) {
     return rtmp_take(&c->chunks, bytes, size, take_message, c);
 }
 

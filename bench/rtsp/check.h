@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "common/media.h"
+#include "rtsp/chunked.h"
 #include "rtsp/rtmp.h"
 
 typedef struct checker {
@@ -20,7 +21,10 @@ typedef struct checker {
     bool begun[MEDIA_TRACKS];        /* RTP: the following is known */
     uint16_t sequence[MEDIA_TRACKS]; /* of the next packet */
     uint32_t ssrc[MEDIA_TRACKS];
-    bool has_head;      /* FLV: the response's head and the file header have come */
+    bool has_answer;    /* FLV: the answer's head has come; */
+    bool is_chunked;    /* it says that the body is in chunks, */
+    chunked chunks_of;  /* which are taken off before check_flv() sees it; */
+    bool has_head;      /* the file header has come */
     rtmp_chunks chunks; /* RTMP */
     uint64_t packets;
 } checker;
@@ -37,9 +41,9 @@ void check_start(checker *c, const media *of, const check_span *span, bool joins
 
 /* What stands at the beginning and is whole: as many bytes as are done with. The others come again,
  * and more. */
-size_t check_rtp(checker *c, const uint8_t *bytes, size_t size);
-size_t check_flv(checker *c, const uint8_t *bytes, size_t size);
-size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size);
+size_t check_rtp(checker *c, uint8_t *bytes, size_t size);
+size_t check_flv(checker *c, uint8_t *bytes, size_t size);
+size_t check_rtmp(checker *c, uint8_t *bytes, size_t size);
 
 static inline bool check_is_done(const checker *c) {
     return c->next[MEDIA_VIDEO] >= c->enough[MEDIA_VIDEO] && c->next[MEDIA_AUDIO] >= c->enough[MEDIA_AUDIO];

@@ -141,9 +141,9 @@ static void note_arrivals(player *p) {
 }
 
 /* Looks at all that is whole: true when it was the player's last frame. */
-static bool check(player *p, const uint8_t *bytes, size_t size) {
+static bool check(player *p, uint8_t *bytes, size_t size) {
     bool before = check_is_done(&p->checker);
-    static size_t (*const checks[])(checker *, const uint8_t *, size_t) = {
+    static size_t (*const checks[])(checker *, uint8_t *, size_t) = {
         [PROTOCOL_RTSP] = check_rtp, [PROTOCOL_RTMP] = check_rtmp, [PROTOCOL_FLV] = check_flv};
     size_t done = checks[set.protocol](&p->checker, bytes, size);
     keep_rest(p, bytes + done, size - done);
@@ -177,11 +177,12 @@ static bool receive(player *p) {
     if (rest > 0)
         memcpy(buffer, p->rest, rest);
     size_t n = receive_some(p, buffer + rest, sizeof buffer - rest, 0);
-    return n > 0 && check(p, buffer, rest + n);
+    size_t data = p->checker.is_chunked ? chunked_strip(&p->checker.chunks_of, buffer + rest, n) : n;
+    return data > 0 && check(p, buffer, rest + data);
 }
 
 /* What came with the answers, before anything is measured. @return whether it is done already */
-static bool take_first(player *p, const uint8_t *bytes, size_t size) {
+static bool take_first(player *p, uint8_t *bytes, size_t size) {
     p->bytes += size;
     return p->looks && check(p, bytes, size);
 }
@@ -209,7 +210,7 @@ static player *has_started(const opening_client *client) {
 
 static void rtsp_ready(rtsp_client *client) {
     player *p = has_started(&client->opening);
-    done_early += take_first(p, (const uint8_t *)client->in, client->have);
+    done_early += take_first(p, (uint8_t *)client->in, client->have);
 }
 
 static void rtmp_ready(rtmp_client *client) {
@@ -221,7 +222,7 @@ static void rtmp_ready(rtmp_client *client) {
     done_early += take_first(p, client->in, client->have);
 }
 
-/* Tags without chunks around them. */
+/* Tags, which ours sends without chunks around them then. */
 static void ask_for_flv(void *user) {
     opening_client *client = user;
     char request[128];
