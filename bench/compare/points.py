@@ -23,7 +23,9 @@ ROWS = (
     ("500 RTMP publishers in ticks of 5 ms, read every 100 ms", TICKS, "uring", ("nginx-rtmp", "srs")),
     ("the same, as frames come, no window", TICKS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
     ("500 RTSP players", "peers-rtsp-players", "uring", ("gortsplib",)),
+    ("the same, no merge window", "peers-rtsp-players", "uring+merge-window=0", ("gortsplib",)),
     ("100 RTSP publishers, read every 100 ms", "peers-rtsp-publishers", "uring", ("gortsplib",)),
+    ("the same, as frames come, no window", "peers-rtsp-publishers", scenarios.WITHOUT_WAITS, ("gortsplib",)),
 )
 
 
