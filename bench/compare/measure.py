@@ -187,7 +187,7 @@ def figures(plan, result, detail, sent, counted):
         "private_bytes_per_connection": grown / result["connections"],
         "private_bytes_per_connection_after":
             1024 * (memory["finished"]["private_kib"] - memory["listening"]["private_kib"]) / result["connections"],
-        "sender_cpu_s": sent["user_s"] + sent["system_s"],
+        "sender_cpu_s": (sent["user_s"] + sent["system_s"]) * measured_bytes(result) / result["bytes"],
         "sender_latest_us": sent["latest_us"],
     }
     if detail:

@@ -5,6 +5,7 @@ import textwrap
 from compare import scenarios, statistics, summary
 
 PUBLISHERS, TICKS, PLAYERS, MORE_PLAYERS = "peers-publishers", "peers-publishers-500", "peers-players", "peers-players-2000"
+FLV_PLAYERS = "peers-players-flv"
 OTHERS = ("nginx-rtmp", "srs", "gortsplib")
 SERVERS = ("sluiced", "nginx-rtmp", "SRS", "gortsplib")
 # What a row is called, its scenario, the variant of ours, and those of others that it is compared with.
@@ -15,12 +16,16 @@ ROWS = (
     ("2000 RTMP players, most of them read every 50 ms", MORE_PLAYERS, "uring", ("nginx-rtmp",)),
     ("the same, no merge window", MORE_PLAYERS, "uring+merge-window=0", ("nginx-rtmp",)),
     ("the same, 350 ms on both sides", MORE_PLAYERS, "uring+merge-window=350", ("srs",)),
+    ("500 HTTP-FLV players, 20 ms on both sides", FLV_PLAYERS, "uring+merge-window=20", ("srs+mw=20",)),
+    ("the same, 350 ms on both sides", FLV_PLAYERS, "uring+merge-window=350", ("srs",)),
     ("100 RTMP publishers, independent, read every 100 ms", PUBLISHERS, "uring", ("nginx-rtmp", "srs")),
     ("the same, as frames come, no window", PUBLISHERS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
     ("500 RTMP publishers in ticks of 5 ms, read every 100 ms", TICKS, "uring", ("nginx-rtmp", "srs")),
     ("the same, as frames come, no window", TICKS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
     ("500 RTSP players", "peers-rtsp-players", "uring", ("gortsplib",)),
+    ("the same, no merge window", "peers-rtsp-players", "uring+merge-window=0", ("gortsplib",)),
     ("100 RTSP publishers, read every 100 ms", "peers-rtsp-publishers", "uring", ("gortsplib",)),
+    ("the same, as frames come, no window", "peers-rtsp-publishers", scenarios.WITHOUT_WAITS, ("gortsplib",)),
 )
 
 
@@ -45,8 +50,9 @@ def servers(recordings):
     """The CPU of both sides, and ours of each other's where there is something to compare."""
     rows = []
     for title, name, ours, compared in ROWS:
-        theirs = [f"{both_sides(recordings, name, other)}: {ratio(recordings, name, ours, other)}" if other in compared else ""
-                  for other in OTHERS]
+        by_server = {other.partition("+")[0]: other for other in compared}
+        theirs = [f"{both_sides(recordings, name, by_server[other])}: {ratio(recordings, name, ours, by_server[other])}"
+                  if other in by_server else "" for other in OTHERS]
         rows.append((title + summary.fewer(recordings, name), both_sides(recordings, name, ours), *theirs))
     return summary.table(("streams of 1 Mbit/s", *SERVERS), rows)
 

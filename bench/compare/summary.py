@@ -205,9 +205,10 @@ def capacity(recordings):
 
 # What the load is called, the scenario, which variant of ours, and which of theirs has the same window.
 COSTS = (
-    ("100 streams as fast as they go", "saturated", "uring", "epoll-pool"),
-    ("one such stream", "fat", "uring", "epoll-pool"),
-    ("100 streams of 4 Mbit/s, window of 5 ms", "paced", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("100 streams as fast as they go", "saturated", "uring+plain=1", "epoll-pool+plain=1"),
+    ("one such stream", "fat", "uring+plain=1", "epoll-pool+plain=1"),
+    ("100 real streams of 4 Mbit/s, window of 5 ms", "paced-real", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("100 streams of 4 Mbit/s in frames of 16 KiB, 5 ms of 5 ms", "paced", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("the same, written 1400 bytes at a time", "paced-1400", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1000 streams of 30 packets of 1 KiB a second, 5 ms", "many", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1 KiB in writes of 256 to 2048 bytes, 2 ms", "network-normal", "uring+batch=2000", "epoll-pool+batch=2000"),
@@ -215,26 +216,28 @@ COSTS = (
 )
 
 
-COMPARED = ("a read and a malloc per packet", "a 64 KiB buffer per connection", "libevent's evbuffer", "our epoll backend",
-            "one buffer for all, no parsing", "the same, parsed in place")
+COMPARED = ("a read and a malloc per packet", "a 64 KiB buffer per connection", "libevent's evbuffer",
+            "one 64 KiB buffer for all, parsed in place", "our epoll backend")
+BASELINES = "read-malloc", "read-buffer", "evbuffer", "shared-buffer"
+PLAIN = "+plain=1"  # Without SO_RCVLOWAT, which the others do not set.
 
 
 def cost_ratios(recordings):
     """CPU per GB, ours divided by each other's with the same window: the load, and a ratio, or None if it is not recorded."""
     for load, name, ours, pool in COSTS:
-        window = ours.removeprefix("uring")
-        ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours]
-        others = ("read-malloc", "read-buffer", "evbuffer")
+        window = ours.removeprefix("uring").removeprefix(PLAIN)
+        ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours] if name in recordings else {}
         yield load, [ratios[theirs]["of_medians"] if theirs in ratios else None
-                     for theirs in (*(other + window for other in others), pool, "raw" + window, "shared-buffer" + window)]
+                     for theirs in (*(other + window for other in BASELINES), pool)]
 
 
 def costs(recordings):
     """The same as a table, with the CPU of both sides."""
     rows = []
     for (load, ratios), (_, name, ours, _) in zip(cost_ratios(recordings), COSTS):
-        figures = medians(recordings, name)[ours]
-        rows.append((load + fewer(recordings, name), f"{figures[scenarios.CPU]:.2f}, {sender_s_per_gb(figures):.2f}",
+        figures = medians(recordings, name)[ours] if name in recordings else None
+        both = f"{figures[scenarios.CPU]:.2f}, {sender_s_per_gb(figures):.2f}" if figures else "-"
+        rows.append((load + fewer(recordings, name), both,
                      *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)))
     return table(("load", "s/GB of ours, of its sender", *COMPARED), rows)
 
@@ -243,6 +246,14 @@ def costs_plot(recordings):
     """The same as SVG."""
     return plot.groups("CPU per GB received: libsluice on io_uring divided by others",
                        "Medians. Shorter is less CPU; the red line is equal cost.", COMPARED, list(cost_ratios(recordings)))
+
+
+def lines(recordings):
+    """What cachegrind has counted for a frame."""
+    figures = medians(recordings, scenarios.LINES.name) if scenarios.LINES.name in recordings else {}
+    return table(("100 publishers", "instructions a frame", "misses of the first level", "misses of the second level"),
+                 [(f"`{variant}`", cell(each, "instructions"), cell(each, "first_level_misses", "{:.1f}"),
+                   cell(each, scenarios.MISSES, "{:.1f}")) for variant, each in figures.items()])
 
 
 TIE = 0.10
