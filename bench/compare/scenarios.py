@@ -271,7 +271,9 @@ def no_slower(variants):
     return tuple(Target(TIME, "library", name, 1.02) for name in variants[1:])
 
 
-LATENCY_TARGETS = (Target(LATENCY, "uring", None, 10000), Target(LATENCY, "uring", "uring+batch=0", 2000, added=True))
+# By default a merge window of 24 ms is open from an eighth of a core on.
+LATENCY_TARGETS = (Target(LATENCY, "uring", None, 25000), Target(LATENCY, "uring+merge-window=0", None, 10000),
+                   Target(LATENCY, "uring", "uring+batch=0", 2000, added=True))
 
 WINDOWS = ("0", "20", "100", "350")
 BY_WINDOW = (*(f"uring+merge-window={window}" for window in (*WINDOWS, "auto")), "epoll+merge-window=0", "epoll+merge-window=350")
@@ -445,7 +447,8 @@ SCENARIOS = (
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
          ECHO_TARGETS, connections=100, window=1, packets_per_second=1000, slow=True),
     *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
-    *(Latency(f"latency-{part}", f"RTMP publisher to player through sluiced, {part} % of the load that one core bears", WAYS,
+    *(Latency(f"latency-{part}", f"RTMP publisher to player through sluiced, {part} % of the load that one core bears",
+              WAYS + ("uring+merge-window=0",),
               LATENCY_TARGETS, players=10, kbits=4000, look=1, read_every=50, part=part / 100, slow=True)
       for part in (10, 50, 90)),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES + GO,
