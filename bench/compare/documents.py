@@ -15,7 +15,8 @@ from compare import points, report, results, scenarios, summary
 REGIONS = {
     "README.md": {"costs": summary.costs, "uring": summary.uring, "servers": points.servers, "others": points.others},
     "bench/README.md": {"sweeps": summary.sweeps, "kernels": summary.kernels, "peers-publishers": summary.peers_publishers,
-                        "peers-players": summary.peers_players, "tls": summary.tls, "capacity": summary.capacity, "lines": summary.lines, "targets": summary.targets,
+                        "peers-players": summary.peers_players, "tls": summary.tls, "capacity": summary.capacity,
+                        "lines": summary.lines, "growth": summary.growth, "targets": summary.targets,
                         "sittings": summary.sittings, "unrecorded": summary.unrecorded, "uring": summary.uring},
 }
 # Plots of several recordings, shown in README.md.

@@ -7,13 +7,13 @@ import time
 
 from compare.measure import GRACE, SENDER_CPU, cpu, processor_seconds
 from compare.processes import Program, RunError
+from compare.scenarios import BLOCK_BYTES, GROWTH, PLAYER_BYTES, PUBLISHER_ALL, PUBLISHER_BYTES
 from compare.servers import Sluiced
 
 COUNTS = 1000, 2000
 QUICK_COUNTS = 200, 400
-FRAMES = 34  # Of each stream behind the first of each track: half a second.
-PROTOCOLS = "flv", "rtmp", "rtsp"
-BACKENDS = "uring", "epoll"
+FRAMES = 34  # Of each stream behind the first of each track:
+SECONDS = 0.5
 # Every line is logged, and publishers may wait until all are there, which no window delays.
 OPTIONS = "--log-rate", "0", "--first-data", "3600", "--idle", "3600", "--batch", "0"
 CALM = 0.7  # Seconds in which the daemon does nothing and its memory does not change: more than a tick.
@@ -102,11 +102,15 @@ def slope(measure, protocol, counts):
 
 
 def show(folder, quick):
-    counts = QUICK_COUNTS if quick else COUNTS
+    """The table. The figures of each variant, as one round."""
+    counts, rounds = QUICK_COUNTS if quick else COUNTS, {}
     print(f"Private bytes of the daemon for each, from {counts[0]} to {counts[1]} of them\n\n"
           f"{'':<8} {'player':>9} {'publisher':>10} {'and blocks':>11}")
-    for backend in BACKENDS:
+    for variant in GROWTH.variants:
+        backend, protocol = variant.split("+")
         growth = Growth(folder, backend)
-        for protocol in PROTOCOLS:
-            player, publisher = slope(growth.players, protocol, counts), slope(growth.publishers, protocol, counts)
-            print(f"{backend:<6} {protocol:<5} {sum(player):>5.0f} {publisher[0]:>10.0f} {publisher[1]:>11.0f}", flush=True)
+        player, publisher = slope(growth.players, protocol, counts), slope(growth.publishers, protocol, counts)
+        print(f"{backend:<6} {protocol:<5} {sum(player):>5.0f} {publisher[0]:>10.0f} {publisher[1]:>11.0f}", flush=True)
+        rounds[variant] = [{PLAYER_BYTES: sum(player), PUBLISHER_BYTES: publisher[0], BLOCK_BYTES: publisher[1],
+                            PUBLISHER_ALL: sum(publisher)}]
+    return rounds

@@ -44,14 +44,18 @@ CAPACITY = (
     ("runs", "runs", "{:.0f}"),
 )
 LINES = (("instr", "instructions", "{:.0f}"), ("L1 misses", "first_level_misses", "{:.2f}"), ("L2 misses", scenarios.MISSES, "{:.2f}"))
+GROWTH = (("B/player", scenarios.PLAYER_BYTES, "{:.0f}"), ("B/publisher", scenarios.PUBLISHER_BYTES, "{:.0f}"),
+          ("and of blocks", scenarios.BLOCK_BYTES, "{:.0f}"))
 COLUMNS = {scenarios.Media: MEDIA, scenarios.Latency: DELAY, scenarios.Capacity: CAPACITY, scenarios.Network: NETWORK,
-           scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP, scenarios.Lines: LINES}
+           scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP, scenarios.Lines: LINES, scenarios.Growth: GROWTH}
 WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
         scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit",
-        scenarios.CAPACITY: "capacity", scenarios.MISSES: "misses of the second level"}
+        scenarios.CAPACITY: "capacity", scenarios.MISSES: "misses of the second level", scenarios.PLAYER_BYTES: "bytes a player"}
 # Of figures that have a bound of their own.
 UNITS = {
     "syscalls_per_packet": "system calls a packet", "private_bytes_per_connection": "bytes of memory a connection",
+    scenarios.PLAYER_BYTES: "bytes a player", scenarios.PUBLISHER_BYTES: "bytes a publisher besides blocks",
+    scenarios.PUBLISHER_ALL: "bytes a publisher with the blocks of its decoder headers",
     "private_bytes_per_player": "bytes of memory a player", "private_bytes_per_publisher": "bytes of memory a publisher",
     "allocations_per_operation": "allocations a packet", scenarios.LATENCY: "p99, us", scenarios.TIME: "ns",
     scenarios.PER_MBIT: "us/Mbit", scenarios.MISSES: "misses of the second level a frame", "user_us_per_frame": "us of user mode a frame",
@@ -64,6 +68,7 @@ PARTS = {
     scenarios.PER_MBIT: (("user_us_per_mbit", "system_us_per_mbit"), "Server's CPU microseconds per Mbit: user (dark), system (light)"),
     scenarios.CAPACITY: (("capacity",), "Publishers or players that a fifth of a processor serves"),
     scenarios.MISSES: ((scenarios.MISSES,), "Misses of the second level a frame"),
+    scenarios.PLAYER_BYTES: ((scenarios.PLAYER_BYTES,), "Bytes a player"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 

@@ -9,6 +9,9 @@ CPU_PER_PACKET = "cpu_s_per_mpackets"
 LATENCY = "p99_us"
 CAPACITY = "capacity"
 MISSES = "second_level_misses"
+PLAYER_BYTES, PUBLISHER_BYTES = "bytes_per_player", "bytes_per_publisher"
+BLOCK_BYTES = "block_bytes_per_publisher"  # Blocks that it holds besides: those of its decoder headers.
+PUBLISHER_ALL = "all_bytes_per_publisher"
 
 ROUNDS = 5  # Of a recording, unless it says otherwise.
 REAL = 68.0  # Frames of a real stream in a second: 25 pictures and 43 of audio.
@@ -161,6 +164,12 @@ class Lines(Scenario):
 
 
 @dataclasses.dataclass(frozen=True)
+class Growth(Scenario):
+    """What perf-compare --growth records: no time, one round. Variants are a backend and a protocol."""
+    figure = PLAYER_BYTES
+
+
+@dataclasses.dataclass(frozen=True)
 class Resp(Scenario):
     """Commands to a Redis server, one after the other: GET or SET of values of one size."""
     command: str = "get"
@@ -297,15 +306,13 @@ WITHOUT_WAITS = AS_IT_COMES + "+batch=0"
 RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+gop=0", "mediamtx")
 RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
-                     Target("private_bytes_per_publisher", "uring+gop-size=0", None, 8192),
                      Target("user_us_per_frame", "uring", None, 1.0))
 # By default with the automatic merge window; without one, as nginx-rtmp; with those of SRS.
 SENDERS = ("uring", "epoll", "uring+gop-size=0", "uring+merge-window=0", "nginx-rtmp", "uring+merge-window=20", "srs+mw=20",
            "uring+merge-window=350", "srs", "srs+gop=0", "mediamtx")
 SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.50),
                    Target(LATENCY, "uring", None, 25000), Target(PER_MBIT, "uring", "epoll", 1.02),
-                   Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40),
-                   Target("private_bytes_per_player", "uring", None, 3072))
+                   Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40))
 # By HTTP-FLV only SRS is comparable: Debian's nginx-rtmp has none.
 FLV_SENDERS = ("uring", "epoll", "uring+gop-size=0", "uring+merge-window=20", "srs+mw=20", "uring+merge-window=350", "srs", "srs+gop=0")
 FLV_SENDERS_TARGETS = (Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40), Target(PER_MBIT, "uring", "epoll", 1.02),
@@ -392,9 +399,7 @@ SCENARIOS = (
           ("uring+workers=2", "uring+workers=2+spread=1", "uring+workers=1"), (), players=1000, kbits=40000, key_times=3,
           look=10, slow=True),
     Media("merge-window", "One publisher of 1 Mbit/s to 500 players by RTMP, through sluiced, by merge window", BY_WINDOW,
-          (Target("private_bytes_per_player", "uring+merge-window=0", None, 3072),
-           Target("private_bytes_per_player", "uring+merge-window=350", None, 3072),
-           *(Target(PER_MBIT, f"uring+merge-window={window}", f"epoll+merge-window={window}", 1.02) for window in (0, 350))),
+          tuple(Target(PER_MBIT, f"uring+merge-window={window}", f"epoll+merge-window={window}", 1.02) for window in (0, 350)),
           along="merge-window", players=500, look=50),
     *(Media(f"publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", RECEIVING,
             BACKENDS + CACHE + UNCOPIED, connections=100, players=0, arrivals=arrivals, key_times=key_times, slow=bool(name))
@@ -480,6 +485,14 @@ LINES = Lines("lines", "A frame of 100 publishers in the daemon, without system 
               (Target(MISSES, "relay", None, 3.8), Target(MISSES, "data-plane", None, 8.65)), slow=True)
 
 
+GROWING = tuple(f"{backend}+{protocol}" for backend in ("uring", "epoll") for protocol in ("flv", "rtmp", "rtsp"))
+GROWTH = Growth("growth", "The daemon's private memory, by 1,000 publishers or players more", GROWING,
+                tuple(Target(figure, variant, None, bound) for variant in GROWING
+                      for figure, bound in ((PLAYER_BYTES, 3072), (PUBLISHER_BYTES, 8192), (PUBLISHER_ALL, 8192))), slow=True)
+# Recorded by options of their own.
+BY_OPTION = LINES, GROWTH
+
+
 def settings(name, values, base="uring"):
     """Our default against other values of one setting."""
     return (base, *(f"{base}+{name}={value}" for value in values))
@@ -514,7 +527,7 @@ ON_KERNELS = tuple((kernel, name) for kernel in KERNELS for name in KERNEL_SCENA
 # Several scenarios by one name.
 TOGETHER = {"capacity": ("capacity-publishers", "capacity-players")}
 SWEPT = tuple((sweep, name) for sweep, (_, chosen) in SWEEPS.items() for name in chosen)
-BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, LINES)}
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *BY_OPTION)}
 
 
 def swept(sweep, name):

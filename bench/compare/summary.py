@@ -256,6 +256,14 @@ def lines(recordings):
                    cell(each, scenarios.MISSES, "{:.1f}")) for variant, each in figures.items()])
 
 
+def growth(recordings):
+    """Bytes of the daemon's private memory for each player, and for each publisher besides blocks and of blocks."""
+    figures = medians(recordings, scenarios.GROWTH.name) if scenarios.GROWTH.name in recordings else {}
+    return table(("1,000 to 2,000", "bytes a player", "a publisher", "and of blocks"),
+                 [(f"`{variant}`", *(thousands(each[key]) for key in (scenarios.PLAYER_BYTES, scenarios.PUBLISHER_BYTES,
+                                                                         scenarios.BLOCK_BYTES))) for variant, each in figures.items()])
+
+
 TIE = 0.10
 
 
