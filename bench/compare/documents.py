@@ -13,10 +13,10 @@ from compare import points, report, results, scenarios, summary
 
 # Each region stands in its document once.
 REGIONS = {
-    "README.md": {"costs": summary.costs, "uring": summary.uring, "servers": points.servers, "others": points.others},
+    "README.md": {"costs": summary.costs, "uring": summary.uring_short, "servers": points.servers, "others": points.others},
     "bench/README.md": {"sweeps": summary.sweeps, "kernels": summary.kernels, "peers-publishers": summary.peers_publishers,
                         "peers-players": summary.peers_players, "tls": summary.tls, "capacity": summary.capacity,
-                        "lines": summary.lines, "growth": summary.growth, "targets": summary.targets,
+                        "lines": summary.cache_lines, "growth": summary.growth, "targets": summary.targets,
                         "sittings": summary.sittings, "unrecorded": summary.unrecorded, "uring": summary.uring},
 }
 # Plots of several recordings, shown in README.md.

@@ -70,7 +70,7 @@ def capacity(recordings):
 def windows(recordings):
     name, variants = "merge-window", [f"uring+merge-window={window}" for window in scenarios.WINDOWS]
     costs = [median(recordings, name, variant, scenarios.PER_MBIT) for variant in variants]
-    memory = median(recordings, name, variants[0], "private_bytes_per_player", "{:.1f}", 1000)
+    memory = median(recordings, scenarios.GROWTH.name, "uring+rtmp", scenarios.PLAYER_BYTES, "{:.1f}", 1000)
     return costs, (f"`sluiced` by RTMP, one real stream of 1 Mbit/s to 500 players: {costs[0]} microseconds of CPU per Mbit delivered "
                    f"without a merge window, {costs[1]} with 20 ms, {costs[2]} with 100 ms, {costs[3]} with 350 ms "
                    f"(`--merge-window`); {memory} KB of memory per player{summary.fewer(recordings, name)}.")

@@ -208,7 +208,7 @@ COSTS = (
     ("100 streams as fast as they go", "saturated", "uring+plain=1", "epoll-pool+plain=1"),
     ("one such stream", "fat", "uring+plain=1", "epoll-pool+plain=1"),
     ("100 real streams of 4 Mbit/s, window of 5 ms", "paced-real", "uring+batch=5000", "epoll-pool+batch=5000"),
-    ("100 streams of 4 Mbit/s in frames of 16 KiB, 5 ms of 5 ms", "paced", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("100 streams of 4 Mbit/s in frames of 16 KiB, 5 ms", "paced", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("the same, written 1400 bytes at a time", "paced-1400", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1000 streams of 30 packets of 1 KiB a second, 5 ms", "many", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1 KiB in writes of 256 to 2048 bytes, 2 ms", "network-normal", "uring+batch=2000", "epoll-pool+batch=2000"),
@@ -248,7 +248,7 @@ def costs_plot(recordings):
                        "Medians. Shorter is less CPU; the red line is equal cost.", COMPARED, list(cost_ratios(recordings)))
 
 
-def lines(recordings):
+def cache_lines(recordings):
     """What cachegrind has counted for a frame."""
     figures = medians(recordings, scenarios.LINES.name) if scenarios.LINES.name in recordings else {}
     return table(("100 publishers", "instructions a frame", "misses of the first level", "misses of the second level"),
@@ -267,10 +267,12 @@ def growth(recordings):
 TIE = 0.10
 
 
-def uring(recordings):
-    """One sentence: what io_uring itself gains, against our epoll backend with the same window or none."""
+def uring_compared(recordings):
+    """Gains, ties and losses against our epoll backend with the same window or none: what, and the ratio."""
     gains, ties, losses = [], [], []
     for name, scenario in scenarios.BY_NAME.items():
+        if scenario in scenarios.BY_OPTION:
+            continue
         rounds = recordings[name].rounds if name in recordings else {}
         for ours in rounds:
             backend, _, settings = ours.partition("+")
@@ -279,11 +281,31 @@ def uring(recordings):
             if not found or scenario.more_is_better or settings == "plain=1":
                 continue
             kind = gains if found["of_medians"] < 1 - TIE else losses if found["of_medians"] > 1 + TIE else ties
-            kind.append(f"`{name}{'+' * bool(settings)}{settings}` {found['of_medians']:.2f}")
-    parts = [f"{verb} {', '.join(found)}" for verb, found in (("gains in", gains), ("loses in", losses)) if found]
+            kind.append((f"`{name}{'+' * bool(settings)}{settings}`", found["of_medians"]))
+    return gains, ties, losses
+
+
+def uring_says(gains, ties, losses):
+    """One sentence; @gains, @losses: what is said of them."""
+    parts = [f"{verb} {found}" for verb, found in (("gains in", gains), ("loses in", losses)) if found]
     parts.append(f"gains nothing in the {len(ties)} others, whose difference is under 10 %")
     text = "io_uring itself, compared with our epoll backend and the same window or none, " + "; it ".join(parts) + "."
     return textwrap.wrap(text, 128, break_on_hyphens=False)
+
+
+def uring(recordings):
+    """With all that it gains and loses in."""
+    gains, ties, losses = uring_compared(recordings)
+    return uring_says(*(", ".join(f"{what} {ratio:.2f}" for what, ratio in found) if found is not ties else ties
+                        for found in (gains, ties, losses)))
+
+
+def uring_short(recordings):
+    """With how much, and how often."""
+    gains, ties, losses = uring_compared(recordings)
+    spans = [f"{len(found)} comparisons ({min(found):.2f} to {max(found):.2f})" if found else ""
+             for found in ([ratio for _, ratio in kind] for kind in (gains, losses))]
+    return uring_says(spans[0], ties, spans[1])
 
 
 def sittings(recordings):
