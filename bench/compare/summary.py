@@ -226,7 +226,7 @@ def cost_ratios(recordings):
     """CPU per GB, ours divided by each other's with the same window: the load, and a ratio, or None if it is not recorded."""
     for load, name, ours, pool in COSTS:
         window = ours.removeprefix("uring").removeprefix(PLAIN)
-        ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours] if name in recordings else {}
+        ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours]
         yield load, [ratios[theirs]["of_medians"] if theirs in ratios else None
                      for theirs in (*(other + window for other in BASELINES), pool)]
 
@@ -235,9 +235,8 @@ def costs(recordings):
     """The same as a table, with the CPU of both sides."""
     rows = []
     for (load, ratios), (_, name, ours, _) in zip(cost_ratios(recordings), COSTS):
-        figures = medians(recordings, name)[ours] if name in recordings else None
-        both = f"{figures[scenarios.CPU]:.2f}, {sender_s_per_gb(figures):.2f}" if figures else "-"
-        rows.append((load + fewer(recordings, name), both,
+        figures = medians(recordings, name)[ours]
+        rows.append((load + fewer(recordings, name), f"{figures[scenarios.CPU]:.2f}, {sender_s_per_gb(figures):.2f}",
                      *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)))
     return table(("load", "s/GB of ours, of its sender", *COMPARED), rows)
 

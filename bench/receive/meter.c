@@ -65,10 +65,6 @@ static void connected(void) {
     measured.ready = true;
     measured.connected = read_memory();
     the_meter.next_mark += measured.unmeasured;
-    if (measured.unmeasured == 0)
-        begin();
-    puts("ready");
-    fflush(stdout);
 }
 
 static void end(void) {
@@ -81,11 +77,16 @@ static void end(void) {
 }
 
 void meter_reach(void) {
-    if (!measured.ready)
+    bool connects = !measured.ready;
+    if (connects)
         connected();
-    else if (!measured.begun)
+    if (!measured.begun && the_meter.bytes >= the_meter.next_mark)
         begin();
-    if (the_meter.bytes >= measured.expected)
+    if (connects) {
+        puts("ready");
+        fflush(stdout);
+    }
+    if (measured.begun && the_meter.bytes >= measured.expected)
         end();
 }
 
