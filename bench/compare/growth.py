@@ -12,8 +12,7 @@ from compare.servers import Sluiced
 
 COUNTS = 1000, 2000
 QUICK_COUNTS = 200, 400
-FRAMES = 34  # Of each stream behind the first of each track:
-SECONDS = 0.5
+FRAMES, SECONDS = 34, 0.5  # Of each stream behind the first of each track: so many last so long.
 # Every line is logged, and publishers may wait until all are there, which no window delays.
 OPTIONS = "--log-rate", "0", "--first-data", "3600", "--idle", "3600", "--batch", "0"
 CALM = 0.7  # Seconds in which the daemon does nothing and its memory does not change: more than a tick.

@@ -63,8 +63,8 @@ class NetworkBench(Bench):
         if done.returncode:
             raise RunError(done.stderr.strip())
         plan = json.loads(done.stdout.removeprefix("plan "))
-        share = scenario.unmeasured / (1 + scenario.unmeasured)
-        return {**plan, "sending": sending, "unmeasured": round(plan["bytes"] * share)}
+        span = {f"span_{key}": round(plan[key] / (1 + scenario.unmeasured)) for key in ("bytes", "packets")}
+        return {**plan, **span, "sending": sending}
 
     def run(self, scenario, variant, seconds, plan):
         """The figures of one run."""
@@ -74,8 +74,8 @@ class NetworkBench(Bench):
         """What is too dear to be counted while time is taken: in a run of its own."""
         if not self.perf.traced:
             return {}
-        result, *_, counted = self._execute(scenario, variant, seconds, plan, self.perf.traced)
-        return counts(counted, measured_packets(plan, result))
+        *_, counted = self._execute(scenario, variant, seconds, plan, self.perf.traced)
+        return counts(counted, plan["span_packets"])
 
     def profile(self, scenario, variant, seconds, plan, recording):
         self._execute(scenario, variant, seconds, plan, recording)
@@ -89,8 +89,8 @@ class NetworkBench(Bench):
                        "--bytes", str(plan["bytes"]), *cpu(RECEIVER_CPU)]
             if scenario.keep:
                 command += ["--keep", scenario.keep]
-            if plan["unmeasured"]:
-                command += ["--unmeasured", str(plan["unmeasured"])]
+            if scenario.unmeasured:
+                command += ["--unmeasured", str(plan["bytes"] - plan["span_bytes"])]
             if "opening" in plan:
                 command += ["--opening", str(plan["opening"])]
             if counting:
@@ -136,18 +136,9 @@ def check(variant, result, plan):
         raise RunError(f"{variant}: wrong " + ", ".join(f"{key} {result[key]} for {plan[key]}" for key in wrong))
 
 
-def measured_bytes(result):
-    return result["bytes"] - result.get("bytes_before", 0)
-
-
-def measured_packets(plan, result):
-    """They are of one size wherever some come before the measured span."""
-    return round(plan["packets"] * measured_bytes(result) / plan["bytes"])
-
-
-def costs(result, packets, counted):
-    """Of the span that a program has measured: by gigabyte (10^9 bytes) and by packet."""
-    gigabytes = measured_bytes(result) / 1e9
+def costs(result, size, packets, counted):
+    """Of the span that a program has measured, with so many bytes: by gigabyte (10^9 bytes) and by packet."""
+    gigabytes = size / 1e9
     rusage = result["user_s"] + result["system_s"]
     cpu = counted["task-clock"] / 1000 if "task-clock" in counted else rusage
     user = cpu * result["user_s"] / rusage if rusage else 0.0
@@ -161,7 +152,7 @@ def costs(result, packets, counted):
         "page_faults": counted.get("page-faults", result["page_faults"]),
         "allocations_per_packet": result["allocations"] / packets,
         "peak_resident_kib": result["peak_resident_kib"],
-        "mb_per_s": measured_bytes(result) / 1e6 / result["wall_s"],
+        "mb_per_s": size / 1e6 / result["wall_s"],
         "us_per_packet": result["wall_s"] / packets * 1e6,
         "wall_s": result["wall_s"],
     }
@@ -177,17 +168,17 @@ def counts(counted, packets):
 
 def figures(plan, result, detail, sent, counted):
     """Of one run of a receiver: what it cost, and what it held."""
-    memory, packets = result["memory"], measured_packets(plan, result)
+    memory = result["memory"]
     grown = 1024 * (memory["connected"]["private_kib"] - memory["listening"]["private_kib"])
     values = {
-        **costs(result, packets, counted),
-        "packets": packets,
+        **costs(result, plan["span_bytes"], plan["span_packets"], counted),
+        "packets": plan["span_packets"],
         "resident_kib": memory["finished"]["resident_kib"],
         "private_kib": memory["finished"]["private_kib"],
         "private_bytes_per_connection": grown / result["connections"],
         "private_bytes_per_connection_after":
             1024 * (memory["finished"]["private_kib"] - memory["listening"]["private_kib"]) / result["connections"],
-        "sender_cpu_s": (sent["user_s"] + sent["system_s"]) * measured_bytes(result) / result["bytes"],
+        "sender_cpu_s": (sent["user_s"] + sent["system_s"]) * plan["span_bytes"] / plan["bytes"],
         "sender_latest_us": sent["latest_us"],
     }
     if detail:

@@ -155,7 +155,8 @@ class Srs(Server):
         listen 127.0.0.1:{rtmp}; max_connections {connections}; daemon off; pid {folder}/pid; srs_log_tank console;
         srs_log_level_v2 error; work_dir {folder}; heartbeat {{ enabled off; }}
         http_api {{ enabled on; listen 127.0.0.1:{api}; }} http_server {{ enabled on; listen 127.0.0.1:{http}; }}
-        vhost __defaultVhost__ {{ {vhost} http_remux {{ enabled on; mount [vhost]/[app]/[stream].flv; }} play {{ {play} }} publish {{ normal_timeout 600000; }} }}
+        vhost __defaultVhost__ {{ {vhost} http_remux {{ enabled on; mount [vhost]/[app]/[stream].flv; }}
+                                 play {{ {play} }} publish {{ normal_timeout 600000; }} }}
     """
 
     @classmethod

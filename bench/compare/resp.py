@@ -78,7 +78,7 @@ class RespBench(Bench):
 
     def run(self, scenario, variant, seconds, plan):
         result, counted = self._execute(scenario, variant, seconds, plan, self.perf.timed)
-        return {**costs(result, plan["packets"], counted), "packets": plan["packets"], "resident_kib": result["peak_resident_kib"]}
+        return {**costs(result, result["bytes"], plan["packets"], counted), "packets": plan["packets"], "resident_kib": result["peak_resident_kib"]}
 
     def count(self, scenario, variant, seconds, plan):
         if not self.perf.traced:

@@ -295,8 +295,8 @@ def uring_says(gains, ties, losses):
 def uring(recordings):
     """With all that it gains and loses in."""
     gains, ties, losses = uring_compared(recordings)
-    return uring_says(*(", ".join(f"{what} {ratio:.2f}" for what, ratio in found) if found is not ties else ties
-                        for found in (gains, ties, losses)))
+    listed = [", ".join(f"{what} {ratio:.2f}" for what, ratio in found) for found in (gains, losses)]
+    return uring_says(listed[0], ties, listed[1])
 
 
 def uring_short(recordings):

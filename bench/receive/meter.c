@@ -21,7 +21,6 @@ static struct {
     uint32_t connections;
     uint64_t unmeasured, expected;
     bool ready, begun;
-    uint64_t bytes_before; /* the span */
     memory_use listening, connected, finished;
 } measured;
 
@@ -56,7 +55,6 @@ void meter_listening(void) {
 
 static void begin(void) {
     measured.begun = true;
-    measured.bytes_before = the_meter.bytes;
     the_meter.next_mark = measured.expected;
     span_begin();
 }
@@ -95,9 +93,9 @@ static void print_memory(const char *when, memory_use use) {
 }
 
 void meter_print(void) {
-    printf("\"connections\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"bytes_before\": %" PRIu64 ", \"packets\": %" PRIu64
-           ", \"checksum\": \"%016" PRIx64 "\", ",
-           measured.connections, the_meter.bytes, measured.bytes_before, the_meter.packets, the_meter.checksum);
+    printf("\"connections\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"checksum\": \"%016" PRIx64
+           "\", ",
+           measured.connections, the_meter.bytes, the_meter.packets, the_meter.checksum);
     span_print();
     printf(", \"memory\": {");
     print_memory("listening", measured.listening);

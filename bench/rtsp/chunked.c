@@ -1,5 +1,6 @@
 #include "rtsp/chunked.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,18 +8,9 @@
 
 enum { MOST_CHUNK = 1 << 28 };
 
-/* @return the digit's value, 16: it is none */
-static uint32_t digit(uint8_t byte) {
-    static const char digits[] = "0123456789abcdefABCDEF";
-    const char *at = byte ? strchr(digits, byte) : NULL;
-    uint32_t value = at ? (uint32_t)(at - digits) : 22;
-    return value < 16 ? value : value < 22 ? value - 6 : 16;
-}
-
 static void take_size(chunked *c, uint8_t byte) {
-    uint32_t value = digit(byte);
-    if (value < 16)
-        c->left = c->left * 16 + value;
+    if (isxdigit(byte))
+        c->left = c->left * 16 + (uint64_t)(isdigit(byte) ? byte - '0' : tolower(byte) - 'a' + 10);
     else if (byte != '\r' && byte != ';')
         fail(EXIT_FAILURE, "a chunk without a size");
     else
