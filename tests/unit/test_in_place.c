@@ -223,8 +223,28 @@ static void packets_are_sent_from_the_blocks_received(void **state) {
     relay_in_place(&wire_rtp, UNIT + 1, (FRAME / PACKET + 1) * AROUND_PACKET);
 }
 
+/* A decoder's header stays as long as its publisher: it is the one payload that is copied, and the
+ * block in which it came is free. */
+static void a_header_holds_no_block(void **state) {
+    (void)state;
+    sluice_pool_stats stats = {.size = sizeof stats};
+    relay r;
+    relay_open(&r, &wire_flv);
+    take_queued(&r.player);
+    sluice_pool_get_stats(r.loop.pool, &stats);
+    uint32_t before = stats.held;
+    uint64_t held = r.stream->blocks_held;
+    publish_header(&r);
+    sluice_pool_get_stats(r.loop.pool, &stats);
+    assert_int_equal(stats.held, before);
+    assert_int_equal(r.stream->blocks_held, held);
+    assert_int_equal(stream_pinned(r.stream), 0);
+    relay_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_header_holds_no_block),
         cmocka_unit_test(tags_are_sent_from_the_blocks_received),
         cmocka_unit_test(chunks_are_sent_from_the_blocks_received),
         cmocka_unit_test(messages_are_sent_from_the_blocks_received),

@@ -2,13 +2,17 @@
  * back. */
 #include "daemon/relay/packet.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
-enum { MOST = 1 << 20, LIST = 20000 };
+#include "support/slices.h"
+
+enum { MOST = 1 << 20, LIST = 20000, BLOCK = 512, BLOCKS = 4096, COPIES = MOST / 16 / PACKET_COPY_MOST };
 
 static struct packet *take(struct packet_pool *pool) {
     const sluice_flv_tag tag = {.type = SLUICE_FLV_VIDEO};
@@ -73,10 +77,144 @@ static void rtp_has_a_share_of_its_own(void **state) {
     packet_pool_free(pool);
 }
 
+/* Headers in blocks, and where their copies are charged. */
+typedef struct copying {
+    sluice_pool *blocks;
+    struct packet_pool *pool;
+    uint8_t bytes[PACKET_COPY_MOST + 1];
+} copying;
+
+static void copying_open(copying *c) {
+    static const sluice_pool_options options = {
+        .size = sizeof options, .block_size = BLOCK, .slab_blocks = 64, .max_blocks = BLOCKS, .no_huge_pages = true};
+    assert_int_equal(sluice_pool_new(&options, &c->blocks), 0);
+    assert_int_equal(packet_pool_new(MOST, &c->pool), 0);
+    for (size_t i = 0; i < sizeof c->bytes; i++)
+        c->bytes[i] = (uint8_t)(i % 251);
+}
+
+static void copying_close(copying *c) {
+    packet_pool_free(c->pool);
+    feed_assert_returned(c->blocks);
+    sluice_pool_free(c->blocks);
+}
+
+/* A header of so many bytes, in as many blocks as they take. */
+static int copy(copying *c, size_t size, sluice_slice *ret_copy) {
+    sluice_slice payload = {0};
+    if (size > 0)
+        payload = slice_of(c->blocks, c->bytes, size, 0);
+    int error = packet_copy_header(c->pool, c->blocks, &payload, ret_copy);
+    assert_int_equal(sluice_slice_length(&payload), size);
+    sluice_slice_release(&payload);
+    return error;
+}
+
+static void copies_hold_no_blocks(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, BLOCK, BLOCK + 1, PACKET_COPY_MOST - 1, PACKET_COPY_MOST};
+    copying c;
+    copying_open(&c);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint8_t got[PACKET_COPY_MOST];
+        sluice_slice slice;
+        assert_int_equal(copy(&c, sizes[i], &slice), 0);
+        sluice_pool_stats stats = {.size = sizeof stats};
+        sluice_pool_get_stats(c.blocks, &stats);
+        assert_int_equal(stats.held, 0);
+        assert_in_range(packet_pool_bytes(c.pool), sizes[i], sizes[i] + BLOCK);
+        assert_int_equal(slice_bytes(&slice, got, sizeof got), sizes[i]);
+        assert_memory_equal(got, c.bytes, sizes[i]);
+        sluice_slice_release(&slice);
+        assert_int_equal(packet_pool_bytes(c.pool), 0);
+    }
+    copying_close(&c);
+}
+
+static void no_other_sizes_are_copied(void **state) {
+    (void)state;
+    copying c;
+    sluice_slice untouched = {0};
+    copying_open(&c);
+    assert_int_equal(copy(&c, 0, &untouched), -EMSGSIZE);
+    assert_int_equal(copy(&c, PACKET_COPY_MOST + 1, &untouched), -EMSGSIZE);
+    assert_int_equal(sluice_slice_length(&untouched), 0);
+    assert_int_equal(packet_pool_bytes(c.pool), 0);
+    copying_close(&c);
+}
+
+static void copies_have_a_part_of_the_pool(void **state) {
+    (void)state;
+    sluice_slice slices[COPIES], one;
+    size_t count = 0;
+    copying c;
+    copying_open(&c);
+    while (count < COPIES && copy(&c, PACKET_COPY_MOST, &slices[count]) == 0)
+        count++;
+    assert_in_range(count, COPIES * 3 / 4, COPIES - 1);
+    assert_int_equal(copy(&c, PACKET_COPY_MOST, &one), -ENOBUFS);
+    assert_in_range(packet_pool_bytes(c.pool), MOST / 16 - MOST / 64, MOST / 16);
+    /* What one gives back, another may take; and packets have what they had. */
+    sluice_slice_release(&slices[--count]);
+    assert_int_equal(copy(&c, PACKET_COPY_MOST, &slices[count]), 0);
+    count++;
+    struct packet *packet = take(c.pool);
+    assert_non_null(packet);
+    packet_unref(packet);
+    while (count > 0)
+        sluice_slice_release(&slices[--count]);
+    assert_int_equal(copy(&c, PACKET_COPY_MOST, &one), 0);
+    sluice_slice_release(&one);
+    copying_close(&c);
+}
+
+/* Where packets and lists have taken what there is for them, a header stays in its block. */
+static void copies_leave_what_is_for_rtp(void **state) {
+    (void)state;
+    sluice_slice one;
+    size_t list = 0;
+    copying c;
+    copying_open(&c);
+    for (size_t more = LIST; more > 0; more /= 2)
+        while (packet_pool_charge(c.pool, list, list + more))
+            list += more;
+    assert_int_equal(copy(&c, PACKET_COPY_MOST, &one), -ENOBUFS);
+    assert_true(packet_pool_charge(c.pool, list, 0));
+    copying_close(&c);
+}
+
+static void *release_there(void *slice) {
+    sluice_slice_release(slice);
+    return NULL;
+}
+
+/* As another worker does, which has a replica of the stream. */
+static void a_copy_outlives_its_pool_on_another_thread(void **state) {
+    (void)state;
+    sluice_slice here, there;
+    pthread_t thread;
+    copying c;
+    copying_open(&c);
+    assert_int_equal(copy(&c, BLOCK, &here), 0);
+    sluice_slice_ref(&here, &there);
+    sluice_slice_release(&here);
+    assert_true(packet_pool_bytes(c.pool) >= BLOCK);
+    packet_pool_free(c.pool);
+    c.pool = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, release_there, &there), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    copying_close(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors_are_charged),
         cmocka_unit_test(rtp_has_a_share_of_its_own),
+        cmocka_unit_test(copies_hold_no_blocks),
+        cmocka_unit_test(no_other_sizes_are_copied),
+        cmocka_unit_test(copies_have_a_part_of_the_pool),
+        cmocka_unit_test(copies_leave_what_is_for_rtp),
+        cmocka_unit_test(a_copy_outlives_its_pool_on_another_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sluice/chain.h>
+
 #include "daemon/relay/object_pool.h"
 
-enum { LINE = 64 }; /* of the processor's cache */
+enum {
+    LINE = 64,        /* of the processor's cache */
+    COPY_PIECES = 8,  /* of a header in blocks, at once */
+    COPY_AROUND = 80, /* bytes that a copy takes besides: the allocator's, and the view of it */
+};
 
 _Static_assert(offsetof(struct packet, alone) == LINE, "what each frame uses is one line");
 _Static_assert(sizeof(struct packet) % LINE == 0, "packets begin with a line");
 
+/* Copies of headers. Other threads drop references too, also when the pool is gone. */
+struct packet_copies {
+    _Atomic uint64_t bytes;
+    atomic_size_t users; /* copies, and the pool: the last of them frees this */
+};
+
 struct packet_pool {
     struct object_pool packets; /* the first: an object leads to it */
     struct object_pool rtp;
+    struct packet_copies *copies;
     uint64_t charged; /* for lists */
     uint64_t most;    /* bytes in all */
     /* the first two bytes of an interleaved frame, for each channel */
@@ -23,8 +36,14 @@ struct packet_pool {
 
 int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
     struct packet_pool *pool = calloc(1, sizeof *pool);
-    if (!pool)
+    struct packet_copies *copies = calloc(1, sizeof *copies);
+    if (!pool || !copies) {
+        free(pool);
+        free(copies);
         return -ENOMEM;
+    }
+    atomic_init(&copies->users, 1);
+    pool->copies = copies;
     pool->most = most;
     pool->packets = (struct object_pool){.size = sizeof(struct packet), .most_spare = most / 16};
     pool->rtp = (struct object_pool){.size = sizeof(struct rtp_packet), .most_spare = most / 16};
@@ -40,16 +59,31 @@ struct packet_pool *packet_pool_of(const struct packet *packet) {
     return (struct packet_pool *)object_pool_of(packet);
 }
 
+static void leave_copies(struct packet_copies *copies) {
+    if (atomic_fetch_sub(&copies->users, 1) == 1)
+        free(copies);
+}
+
 void packet_pool_free(struct packet_pool *pool) {
     if (!pool)
         return;
     object_pool_clear(&pool->packets);
     object_pool_clear(&pool->rtp);
+    leave_copies(pool->copies);
     free(pool);
 }
 
+static uint64_t copied(const struct packet_pool *pool) {
+    return atomic_load_explicit(&pool->copies->bytes, memory_order_relaxed);
+}
+
+/* All but RTP. */
+static uint64_t others_than_rtp(const struct packet_pool *pool) {
+    return pool->packets.bytes + pool->charged + copied(pool);
+}
+
 uint64_t packet_pool_bytes(const struct packet_pool *pool) {
-    return pool->packets.bytes + pool->rtp.bytes + pool->charged;
+    return others_than_rtp(pool) + pool->rtp.bytes;
 }
 
 /* RTP has this part of the memory whatever else there is. */
@@ -60,7 +94,7 @@ static uint64_t rtp_least(const struct packet_pool *pool) {
 /* For lists and copies of headers. */
 static uint64_t left_besides_rtp(const struct packet_pool *pool) {
     uint64_t rtp = pool->rtp.bytes > rtp_least(pool) ? pool->rtp.bytes : rtp_least(pool);
-    uint64_t bytes = pool->packets.bytes + pool->charged + rtp;
+    uint64_t bytes = others_than_rtp(pool) + rtp;
     return bytes < pool->most ? pool->most - bytes : 0;
 }
 
@@ -74,6 +108,58 @@ bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to) {
         return false;
     pool->charged = pool->charged - before + after;
     return true;
+}
+
+static void free_copy(const void *memory, size_t n, void *user) {
+    struct packet_copies *copies = user;
+    free((void *)memory);
+    atomic_fetch_sub_explicit(&copies->bytes, n + COPY_AROUND, memory_order_relaxed);
+    leave_copies(copies);
+}
+
+static void copy_payload(const sluice_slice *payload, uint8_t *to) {
+    struct iovec pieces[COPY_PIECES];
+    for (size_t done = 0, size = sluice_slice_length(payload); done < size;) {
+        size_t count = sluice_slice_iov(payload, done, pieces, COPY_PIECES);
+        for (size_t i = 0; i < count && i < COPY_PIECES; i++) {
+            memcpy(to + done, pieces[i].iov_base, pieces[i].iov_len);
+            done += pieces[i].iov_len;
+        }
+    }
+}
+
+/* Takes the memory over where that is possible. 0, -ENOBUFS, -ENOMEM */
+static int copy_to_slice(struct packet_copies *copies, sluice_pool *blocks, uint8_t *memory, size_t size,
+                         sluice_slice *ret_copy) {
+    sluice_chain *chain;
+    int error = sluice_chain_new(blocks, &chain);
+    if (error)
+        return error;
+    error = sluice_chain_append_memory(chain, memory, size, free_copy, copies);
+    if (!error)
+        error = sluice_chain_take(chain, size, ret_copy);
+    sluice_chain_free(chain);
+    return error;
+}
+
+int packet_copy_header(struct packet_pool *pool, sluice_pool *blocks, const sluice_slice *payload,
+                       sluice_slice *ret_copy) {
+    size_t size = sluice_slice_length(payload), cost = size + COPY_AROUND;
+    struct packet_copies *copies = pool->copies;
+    if (size == 0 || size > PACKET_COPY_MOST)
+        return -EMSGSIZE;
+    if (copied(pool) + cost > pool->most / 16 || cost > left_besides_rtp(pool))
+        return -ENOBUFS;
+    uint8_t *memory = malloc(size);
+    if (!memory)
+        return -ENOMEM;
+    copy_payload(payload, memory);
+    atomic_fetch_add_explicit(&copies->bytes, cost, memory_order_relaxed);
+    atomic_fetch_add(&copies->users, 1);
+    int error = copy_to_slice(copies, blocks, memory, size, ret_copy);
+    if (error)
+        free_copy(memory, size, copies);
+    return error;
 }
 
 /* The chunk that carries the whole tag: its size in hexadecimal, written backwards from the tag
@@ -236,7 +322,7 @@ struct packet *packet_ref(struct packet *packet) {
  * of players that do not read cost RTSP players no frame.
  */
 static uint64_t most_rtp(const struct packet_pool *pool) {
-    uint64_t others = pool->packets.bytes + pool->charged, most = pool->most - pool->most / 8;
+    uint64_t others = others_than_rtp(pool), most = pool->most - pool->most / 8;
     uint64_t rest = others < most ? most - others : 0;
     uint64_t kept = pool->rtp.bytes > rtp_least(pool) ? pool->rtp.bytes : rtp_least(pool);
     if (rest < kept)

@@ -14,6 +14,7 @@
 
 #include <sluice/flv.h>
 #include <sluice/flv_rtp.h>
+#include <sluice/pool.h>
 #include <sluice/rtmp.h>
 #include <sluice/rtsp.h>
 #include <sluice/websocket.h>
@@ -34,6 +35,7 @@ enum {
     RTP_HEAD = SLUICE_RTSP_INTERLEAVED_SIZE + SLUICE_FLV_RTP_MAX_HEADER,
 
     PACKET_LIST_FREE = 1024, /* packets in a list that are not charged to the pool */
+    PACKET_COPY_MOST = 2048, /* bytes of a header that is copied: packet_copy_header() */
 };
 
 /* The role of a packet for caching and dropping. */
@@ -148,6 +150,17 @@ struct packet_pool *packet_pool_of(const struct packet *packet);
  * smaller one always may.
  */
 bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to);
+
+/*
+ * A header's payload in memory of its own. A header stays as long as its publisher, and in the
+ * block that it came in it would hold that block, and the slab around it. The copy is charged to
+ * the pool until its last reference is dropped, on whatever thread; copies take a sixteenth of the
+ * pool at most. @blocks: that of the payload's blocks.
+ * 0, -EMSGSIZE (empty, or over PACKET_COPY_MOST), -ENOBUFS (no more copies, or too many views in
+ * use), -ENOMEM. The payload is the caller's still.
+ */
+int packet_copy_header(struct packet_pool *pool, sluice_pool *blocks, const sluice_slice *payload,
+                       sluice_slice *ret_copy);
 
 /* Bytes that packets take, used or not, with what is charged besides. */
 uint64_t packet_pool_bytes(const struct packet_pool *pool);

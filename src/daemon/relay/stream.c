@@ -329,12 +329,17 @@ static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *befo
     return (uint32_t)(views > blocks ? views : blocks);
 }
 
-/* What the next frame may share a block with. Of a large one its end: nothing else could give the
- * rest up. */
-static void remember(struct stream *stream, const sluice_slice *payload) {
-    size_t length = sluice_slice_length(payload), from = length > PREVIOUS_MOST ? length - 1 : 0;
+/*
+ * What the next frame may share a block with, if the packet is held by anybody. Of a large one its
+ * end: nothing else could give the rest up. Headers are mostly copies, which share none.
+ */
+static void remember(struct stream *stream, const struct packet *packet) {
+    size_t length = packet_size(packet), from = length > PREVIOUS_MOST ? length - 1 : 0;
+    if (packet->role < PACKET_KEY_FRAME)
+        return;
     sluice_slice_release(&stream->previous);
-    if (length == 0 || sluice_slice_sub(payload, from, length - from, &stream->previous) < 0)
+    if (packet->references == 1 || length == 0 ||
+        sluice_slice_sub(&packet->payload, from, length - from, &stream->previous) < 0)
         stream->previous = (sluice_slice){0};
 }
 
@@ -363,13 +368,27 @@ static bool has_room(struct stream *stream, enum packet_role role, unsigned plac
     return at < 0 || stream_headers_need(&stream->headers, (size_t)at) == 0;
 }
 
+/*
+ * What stays while its publisher does is in memory of its own, where there is some: it holds no
+ * block. Another worker's is so already. Whether it is
+ */
+static bool keep_apart(const struct stream *stream, sluice_slice *payload, enum packet_role role,
+                       sluice_slice *ret_kept) {
+    const struct registry *registry = stream->registry;
+    if (role >= PACKET_KEY_FRAME || stream->lender ||
+        packet_copy_header(registry->packets, registry->pool, payload, ret_kept) < 0)
+        return false;
+    sluice_slice_release(payload);
+    return true;
+}
+
 static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role, unsigned place) {
     sluice_slice kept;
     if (!has_room(stream, role, place))
         return NULL;
     bool is_main = tag->type == SLUICE_FLV_SCRIPT || place == stream_tracks(stream, tag->type)->main;
     uint32_t time = stream_time(stream, tag, role, is_main);
-    if (keep(stream, &tag->payload, &kept) < 0)
+    if (!keep_apart(stream, &tag->payload, role, &kept) && keep(stream, &tag->payload, &kept) < 0)
         return NULL;
     struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
     if (!packet) {
@@ -382,7 +401,6 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
     if (stream->lender)
         packet_set_loan(packet, packet_loan(&stream->lender->lent, packet->blocks * stream->registry->block_size));
-    remember(stream, &packet->payload);
     return packet;
 }
 
@@ -526,6 +544,7 @@ static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
         return -ENOMEM;
     }
     take(stream, packet, flags);
+    remember(stream, packet);
     packet_unref(packet);
     return 0;
 }
