@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/tcp_delay.h"
+#include "daemon/relay/stream.h"
 
 /* More than these do not wait: measured, a larger send saves nothing, and one of these a socket
  * takes whole. */
@@ -12,6 +13,9 @@ enum { MERGE_BYTES = 128 << 10 };
  * and no load makes that many players wait for them. */
 enum { SPREAD_LEAST = 60 };
 
+/* Packets that are kept for a group's members. */
+enum { KEPT_LEAST = 16, KEPT_MOST = 256 };
+
 uint32_t coalesce_window_now(const struct coalesce_site *site, uint32_t window_ms) {
     return window_ms == COALESCE_WINDOW_AUTO ? site->automatic.window_ms : window_ms;
 }
@@ -20,14 +24,36 @@ uint32_t coalesce_window_most(const struct coalesce_site *site, uint32_t window_
     return window_ms == COALESCE_WINDOW_AUTO ? site->automatic.most_ms : window_ms;
 }
 
+static void give_kept(const struct coalesce_group *merge, struct player *player) {
+    for (size_t i = 0; i < merge->kept_count; i++)
+        player_push(player, merge->kept[i], &player->stream->headers, merge->has_video);
+}
+
+static void forget_kept(struct coalesce_group *merge) {
+    for (size_t i = 0; i < merge->kept_count; i++)
+        packet_unref(merge->kept[i]);
+    merge->kept_count = 0;
+}
+
+void coalesce_deliver(struct coalesce_group *merge) {
+    if (merge->kept_count == 0)
+        return;
+    for (struct player *player = merge->members; player; player = player->next_member)
+        give_kept(merge, player);
+    forget_kept(merge);
+}
+
 void coalesce_flush(struct coalesce_group *merge, uint64_t now) {
     sluice_timer_stop(merge->timer);
     merge->site->waited += merge->packets * merge->member_count;
     merge->site->waited_ms += (merge->packets * now - merge->came_ms) * merge->member_count;
     merge->packets = merge->came_ms = 0;
     merge->bytes = 0;
-    for (struct player *player = merge->members; player; player = player->next_member)
+    for (struct player *player = merge->members; player; player = player->next_member) {
+        give_kept(merge, player);
         player_flush(player);
+    }
+    forget_kept(merge);
 }
 
 static void window_over(sluice_timer *timer, void *user) {
@@ -60,6 +86,31 @@ void coalesce_begin(struct coalesce_group *merge, uint64_t now) {
     merge->site->automatic.frames += merge->member_count;
     set_delays(merge, merge->site->automatic.window_ms > 0);
     merge->is_open = merge->packets == 0 && merge->site->automatic.window_ms == 0;
+}
+
+/* Room for one more. */
+static bool keep_room(struct coalesce_group *merge) {
+    if (merge->kept_count < merge->kept_capacity)
+        return true;
+    size_t capacity = merge->kept_capacity ? 2 * merge->kept_capacity : KEPT_LEAST;
+    struct packet **kept = capacity <= KEPT_MOST ? realloc(merge->kept, capacity * sizeof *kept) : NULL;
+    if (!kept)
+        return false;
+    merge->kept = kept;
+    merge->kept_capacity = capacity;
+    return true;
+}
+
+void coalesce_push(struct coalesce_group *merge, struct packet *packet, bool has_video) {
+    if (merge->is_open || merge->has_video != has_video || !keep_room(merge))
+        coalesce_deliver(merge);
+    merge->has_video = has_video;
+    if (!merge->is_open && keep_room(merge)) {
+        merge->kept[merge->kept_count++] = packet_ref(packet);
+        return;
+    }
+    for (struct player *player = merge->members; player; player = player->next_member)
+        player_push(player, packet, &player->stream->headers, has_video);
 }
 
 /* Where in the window a group's windows end, of 256 parts: half of it behind the first one's, then
@@ -183,6 +234,8 @@ void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, s
             return;
         add(groups, merge);
     }
+    /* What came before the player is for the others. */
+    coalesce_deliver(merge);
     merge->member_count++;
     player->merge = merge;
     player->next_member = merge->members;
@@ -209,6 +262,8 @@ void coalesce_leave(struct coalesce_group **groups, struct player *player) {
     while (*groups != merge)
         groups = &(*groups)->next;
     *groups = merge->next;
+    forget_kept(merge);
+    free(merge->kept);
     sluice_timer_free(merge->timer);
     free(merge);
 }

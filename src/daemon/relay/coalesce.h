@@ -3,9 +3,11 @@
  * send in the kernel hardly depends on its size.
  *
  * Players of one stream with the same window are sent to together: they get the same packets, so
- * one timer, which starts with the first packet, serves all of them. The packets stay in the
- * players' queues; this module only counts them. The automatic window (auto_window.h) is read when
- * the timer starts. A window ends early, with the last frame that it can gather: when, by the
+ * one timer, which starts with the first packet, serves all of them. Until the window is over the
+ * group keeps the packets: then each player gets all of them at once, while its queue is in the
+ * processor's cache, and is sent to. Whoever changes what a member would be given (it starts, ends
+ * or leaves, headers change, frames are lost) has them given before: coalesce_deliver(). The
+ * automatic window (auto_window.h) is read when the timer starts. A window ends early, with the last frame that it can gather: when, by the
  * cadence of the stream's tracks (cadence.h), none is expected before its end. So a stream whose
  * frames are further apart than the window, as audio alone is, does not wait. While an automatic
  * window is open, the members' sockets have Nagle's algorithm on: a player that has not
@@ -49,7 +51,10 @@ struct coalesce_group {
     bool is_open;        /* the next packet is sent at once: no window is required, or none gains */
     bool is_delayed;     /* members' sockets gather, too: while there is an automatic window */
     sluice_timer *timer; /* runs while something is gathered */
-    uint64_t bytes;      /* that each member has been given since the last flush */
+    struct packet **kept; /* a reference each: packets that the members are still to get */
+    size_t kept_count, kept_capacity;
+    bool has_video;      /* the stream, when those came */
+    uint64_t bytes;      /* of packets since the last flush */
     uint64_t most;       /* more bytes than these do not wait */
     struct coalesce_site *site;
     sluice_loop *loop;
@@ -76,13 +81,19 @@ void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, s
 /* The last one to leave frees the group. */
 void coalesce_leave(struct coalesce_group **groups, struct player *player);
 
-/* A packet will be queued for the members: decides whether it waits. @now: loop time */
+/* A packet comes for the members: decides whether it waits. @now: loop time */
 void coalesce_begin(struct coalesce_group *merge, uint64_t now);
 
-/* It has been queued, and has so many bytes on the wire. */
+/* Queues it for them, or keeps it until the window is over. */
+void coalesce_push(struct coalesce_group *merge, struct packet *packet, bool has_video);
+
+/* It has been pushed, and has so many bytes on the wire. */
 void coalesce_add(struct coalesce_group *merge, const struct packet *packet, uint64_t bytes, uint64_t now);
 
-/* What is gathered is due now. */
+/* The members get what is kept for them. It is not due before the window is over. */
+void coalesce_deliver(struct coalesce_group *merge);
+
+/* They get it, and it is due now. */
 void coalesce_flush(struct coalesce_group *merge, uint64_t now);
 
 #endif

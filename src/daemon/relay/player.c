@@ -201,6 +201,13 @@ void player_drop(struct player *player, enum player_drop cause) {
     }
 }
 
+void player_pause(struct player *player) {
+    if (player->merge)
+        coalesce_deliver(player->merge);
+    player_drop(player, DROP_PAUSED);
+    player->state = PLAYER_PAUSED;
+}
+
 uint64_t player_dropped(const struct player *player) {
     uint64_t sum = 0;
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
@@ -418,6 +425,8 @@ uint32_t player_first_packets(const struct player *player, const struct packet *
 }
 
 void player_end(struct player *player) {
+    if (player->merge)
+        coalesce_deliver(player->merge);
     player->state = PLAYER_ENDING;
     player->due = player->count;
     sluice_conn_want_send(player->conn);

@@ -9,8 +9,8 @@
  * socket, so such a player costs only the partly sent packet. With TLS, what has been encrypted has
  * left the queue, and counts to the bound until the kernel has taken it.
  *
- * With a merge window (coalesce.h), packets wait in the queue until they are due; each send takes
- * all queued packets.
+ * With a merge window (coalesce.h), packets come to the queue together, when the window is over.
+ * Those that come earlier wait in the queue until they are due; each send takes all queued packets.
  */
 #ifndef SLUICED_PLAYER_H
 #define SLUICED_PLAYER_H
@@ -30,7 +30,7 @@ struct coalesce_group;
 enum player_state {
     /* waits for the stream's tracks; set at the start of a player that needs to know them */
     PLAYER_ASKING,
-    PLAYER_PAUSED,  /* wants nothing; set by its session */
+    PLAYER_PAUSED,  /* wants nothing; set by player_pause(), and by a session before it plays */
     PLAYER_WAITING, /* for the stream's first frame; set at the start */
     PLAYER_PLAYING, /* set by the stream when it starts or catches up */
     /* waits for a key frame; set when there is none to start with, and on overflow */
@@ -151,6 +151,10 @@ size_t player_spare(const struct player *player);
 
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
 void player_drop(struct player *player, enum player_drop cause);
+
+/* Takes back what is queued and not being sent, and wants nothing from now on. stream_play() goes
+ * on. */
+void player_pause(struct player *player);
 
 /* Encrypted bytes that wait for the kernel. */
 size_t player_encrypted(const struct player *player);

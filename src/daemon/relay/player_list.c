@@ -63,6 +63,9 @@ static void start_player(struct stream *stream, struct player *player) {
             return;
         }
     }
+    /* What is kept for it, while it was paused or waited, is in the group that it starts with. */
+    if (player->merge)
+        coalesce_deliver(player->merge);
     if (player->alone)
         make_cached_alone(stream);
     static const struct gop none;
@@ -89,15 +92,26 @@ static void flush_merges(struct stream *stream) {
         coalesce_flush(merge, now);
 }
 
-static void begin_merges(const struct stream *stream) {
-    if (!stream->merges)
-        return;
-    uint64_t now = sluice_loop_now(stream->registry->loop);
+void player_list_deliver(struct stream *stream) {
     for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next)
-        coalesce_begin(merge, now);
+        coalesce_deliver(merge);
 }
 
-/* Counts a packet that has been queued for all players. What is gathered is memory: none is to be
+/* To the players of each group; returns how many these are. */
+static uint32_t push_to_groups(struct stream *stream, struct packet *packet, bool has_video) {
+    if (!stream->merges)
+        return 0;
+    uint64_t now = sluice_loop_now(stream->registry->loop);
+    uint32_t members = 0;
+    for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next) {
+        coalesce_begin(merge, now);
+        coalesce_push(merge, packet, has_video);
+        members += merge->member_count;
+    }
+    return members;
+}
+
+/* Counts a packet that has been pushed to all players. What is gathered is memory: none is to be
  * had, none is used. */
 static void gather(struct stream *stream, const struct packet *packet) {
     if (!stream->merges)
@@ -118,9 +132,12 @@ static __attribute__((noinline)) void push(struct stream *stream, struct packet 
     if (stream->alone_players > 0)
         make_alone(stream, packet);
     bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
-    begin_merges(stream);
-    for (struct player *player = stream->players; player; player = player->next)
-        player_push(player, packet, &stream->headers, has_video);
+    uint32_t alone = stream->player_count - push_to_groups(stream, packet, has_video);
+    for (struct player *player = stream->players; alone > 0; player = player->next)
+        if (!player->merge) {
+            player_push(player, packet, &stream->headers, has_video);
+            alone--;
+        }
     gather(stream, packet);
 }
 
@@ -146,6 +163,7 @@ static void start_all(struct stream_sink *sink, struct stream *stream) {
 
 static void drop_all(struct stream_sink *sink, struct stream *stream) {
     (void)sink;
+    player_list_deliver(stream);
     for (struct player *player = stream->players; player; player = player->next)
         player_drop(player, DROP_NO_MEMORY);
 }
@@ -267,6 +285,8 @@ void stream_free_player(struct player *player) {
 void stream_set_merge_window(struct stream *stream, struct player *player, uint32_t window_ms) {
     if (player->merge_window_ms == window_ms)
         return;
+    if (player->merge)
+        coalesce_deliver(player->merge);
     player_flush(player);
     coalesce_leave(&stream->merges, player);
     player->merge_window_ms = window_ms;

@@ -14,6 +14,12 @@ void player_list_init(struct stream *stream);
 /* The stream's policy is another. */
 void player_list_set_limits(struct stream *stream);
 
+/*
+ * Players whose packets are gathered get those that have come, in their queues: before the stream's
+ * headers are others, before frames are lost, and where somebody looks at the queues.
+ */
+void player_list_deliver(struct stream *stream);
+
 /* Adds what the player was sent. */
 void player_list_add_totals(const struct player *player, struct stream_totals *totals);
 

@@ -1,6 +1,7 @@
 #include "daemon/relay/reclaim.h"
 
 #include "daemon/relay/player.h"
+#include "daemon/relay/player_list.h"
 
 enum { SHED_SLOW_MS = 1000 }; /* what has waited for longer is the first to go */
 
@@ -38,8 +39,10 @@ static void find_longest_queue(struct stream *stream, void *user) {
             shedding->longest = player;
 }
 
+/* It looks at all queues first: what is kept for them is in them from then on. */
 static void find_slowest(struct stream *stream, void *user) {
     struct shedding *shedding = user;
+    player_list_deliver(stream);
     for (const struct player *player = gives(shedding, stream) ? stream->players : NULL; player;
          player = player->next) {
         uint64_t waited_ms = player_waited_ms(player, shedding->now);

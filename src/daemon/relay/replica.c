@@ -6,6 +6,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/relay/player.h"
+#include "daemon/relay/player_list.h"
 #include "daemon/relay/reclaim.h"
 #include "daemon/relay/registry.h"
 
@@ -157,6 +158,7 @@ static struct batch *new_batch(struct replica *feed) {
 
 /* There: frames have been lost on the way, of which there is a gap from now on. */
 static void lose_there(struct stream *replica, const struct news *news) {
+    player_list_deliver(replica);
     for (struct player *player = replica->players; player; player = player->next) {
         if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
             player->dropped[DROP_NO_MEMORY] += news->lost;

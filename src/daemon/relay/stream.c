@@ -8,6 +8,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/log.h"
 #include "daemon/base/object_id.h"
+#include "daemon/relay/player_list.h"
 #include "daemon/relay/replica.h"
 #include "daemon/relay/stand_in.h"
 #include "daemon/relay/unwatched.h"
@@ -226,6 +227,7 @@ void stream_detach(struct stream *stream, uint64_t now) {
     }
     stream->left_at = now;
     stream->bits_per_second = 0;
+    player_list_deliver(stream); /* with the headers, which go */
     forget_media(stream);
     track_payloads_rest(&stream->registry->payloads);
     struct stream_sink_walk walk;
@@ -508,8 +510,16 @@ static void count_tag(struct stream *stream, const sluice_flv_tag *tag, unsigned
         frame_minute_add(&stream->minute, stream->received_at, tag->size, is_video && tag->view.key_frame);
 }
 
-static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
+/* Frames that players are still to get were made for the headers before. */
+static void set_header(struct stream *stream, struct packet *packet) {
+    if (packet->role >= PACKET_KEY_FRAME)
+        return;
+    player_list_deliver(stream);
     (void)stream_headers_set(&stream->headers, packet); /* has_room() */
+}
+
+static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
+    set_header(stream, packet);
     /* First, since the memory of the group before may be what the sinks need. */
     if (stream->settled)
         gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
@@ -669,7 +679,7 @@ void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool i
         gop_drop(&replica->gop);
         return;
     }
-    (void)stream_headers_set(&replica->headers, packet); /* has_room() */
+    set_header(replica, packet);
     if (in_group)
         gop_open(&replica->gop, packet, &replica->headers, opening_blocks(replica));
     packet_unref(packet);

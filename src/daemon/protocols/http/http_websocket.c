@@ -90,8 +90,7 @@ static void close_with(struct http_session *session, uint16_t code) {
     }
     queue(session, sluice_websocket_write_close(websocket->next, code, NULL, NULL));
     websocket->closing = true;
-    player_drop(session->player, DROP_PAUSED);
-    session->player->state = PLAYER_PAUSED;
+    player_pause(session->player);
 }
 
 void http_websocket_read(struct http_session *session) {

@@ -108,8 +108,7 @@ void rtmp_play_free(struct rtmp_session *session) {
 void rtmp_play_pause(struct rtmp_session *session, bool pause) {
     struct player *player = session->player;
     if (pause && player->begun) {
-        player_drop(player, DROP_PAUSED);
-        player->state = PLAYER_PAUSED;
+        player_pause(player);
     } else if (player->state == PLAYER_PAUSED) {
         session->joined_at = player->progress_at = worker_now(session->base.worker);
         stream_play(player->stream, player);

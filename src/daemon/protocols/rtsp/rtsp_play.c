@@ -357,8 +357,7 @@ void rtsp_pause(struct rtsp_session *session, const sluice_rtsp_message *request
             rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
             return;
         }
-        player_drop(session->player, DROP_PAUSED);
-        session->player->state = PLAYER_PAUSED;
+        player_pause(session->player);
         session->state = RTSP_TO_PLAY;
     } else {
         session->state = RTSP_TO_RECORD;
