@@ -28,12 +28,12 @@ enum {
     PAIRS = 3,
     TAKEN = 1 << 20, /* bytes of a player, between two looks */
     PIECES = 64,
-    FRAME = 600,  /* bytes of a payload, at most */
-    STEP = 40,    /* milliseconds from one frame to the next */
-    RUNS = 300,   /* streams of operations */
-    STEPS = 400,  /* in each */
-    KEPT = 256,   /* packets that a group keeps at most: coalesce.c */
-    SLOW = 2000,  /* milliseconds, after which a queue is dropped where memory is short */
+    FRAME = 600, /* bytes of a payload, at most */
+    STEP = 40,   /* milliseconds from one frame to the next */
+    RUNS = 300,  /* streams of operations */
+    STEPS = 400, /* in each */
+    KEPT = 256,  /* packets that a group keeps at most: coalesce.c */
+    SLOW = 2000, /* milliseconds, after which a queue is dropped where memory is short */
 };
 
 static uint64_t time_now;

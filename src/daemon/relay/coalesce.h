@@ -5,13 +5,14 @@
  * Players of one stream with the same window are sent to together: they get the same packets, so
  * one timer, which starts with the first packet, serves all of them. Until the window is over the
  * group keeps the packets: then each player gets all of them at once, while its queue is in the
- * processor's cache, and is sent to. Whoever changes what a member would be given (it starts, ends
- * or leaves, headers change, frames are lost) has them given before: coalesce_deliver(). The
- * automatic window (auto_window.h) is read when the timer starts. A window ends early, with the last frame that it can gather: when, by the
- * cadence of the stream's tracks (cadence.h), none is expected before its end. So a stream whose
- * frames are further apart than the window, as audio alone is, does not wait. While an automatic
- * window is open, the members' sockets have Nagle's algorithm on: a player that has not
- * acknowledged the last send gets the next one behind it.
+ * processor's cache, and is sent to. Whatever changes what a member would be given (it starts, ends
+ * or leaves, headers change, frames are lost) has them given before: coalesce_deliver().
+ *
+ * The automatic window (auto_window.h) is read when the timer starts. A window ends early, with the
+ * last frame that it can gather: when, by the cadence of the stream's tracks (cadence.h), none is
+ * expected before its end. So a stream whose frames are further apart than the window, as audio
+ * alone is, does not wait. While an automatic window is open, the members' sockets have Nagle's
+ * algorithm on: a player that has not acknowledged the last send gets the next one behind it.
  *
  * More players than COALESCE_MEMBERS are several groups, whose windows end one after the other: the
  * last of thousands would have to wait for the sends to all others at each window's end.
@@ -45,17 +46,17 @@ struct coalesce_group {
     struct coalesce_group *next; /* of its stream */
     struct player *members;      /* by next_member */
     uint32_t member_count;
-    uint32_t window_ms;  /* or COALESCE_WINDOW_AUTO */
-    uint32_t place;      /* a number of its own among the groups of this window */
-    bool is_spread;      /* there are, or were, others: its windows end when theirs do not */
-    bool is_open;        /* the next packet is sent at once: no window is required, or none gains */
-    bool is_delayed;     /* members' sockets gather, too: while there is an automatic window */
-    sluice_timer *timer; /* runs while something is gathered */
+    uint32_t window_ms;   /* or COALESCE_WINDOW_AUTO */
+    uint32_t place;       /* a number of its own among the groups of this window */
+    bool is_spread;       /* there are, or were, others: its windows end when theirs do not */
+    bool is_open;         /* the next packet is sent at once: no window is wanted, or none gains */
+    bool is_delayed;      /* members' sockets gather, too: while there is an automatic window */
+    sluice_timer *timer;  /* runs while something is gathered */
     struct packet **kept; /* a reference each: packets that the members are still to get */
     size_t kept_count, kept_capacity;
-    bool has_video;      /* the stream, when those came */
-    uint64_t bytes;      /* of packets since the last flush */
-    uint64_t most;       /* more bytes than these do not wait */
+    bool has_video; /* the stream, when those came */
+    uint64_t bytes; /* of packets since the last flush */
+    uint64_t most;  /* more bytes than these do not wait */
     struct coalesce_site *site;
     sluice_loop *loop;
     uint64_t packets, came_ms; /* gathered for each member, and the sum of their times */

@@ -154,7 +154,7 @@ struct stream {
     uint64_t received_at; /* loop time of its last tag */
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
     uint64_t blocks_held;
-    sluice_slice previous; /* of the last frame, if it is held: what the next may share a block with */
+    sluice_slice previous; /* of the last frame, if it is held: the next may share a block */
 
     /* Tracks, as SLUICE_FLV_HAS_ flags. */
     uint8_t seen;    /* of which something has come */
