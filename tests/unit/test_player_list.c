@@ -17,6 +17,7 @@
 #include "daemon/relay/reclaim.h"
 #include "daemon/relay/registry.h"
 #include "support/publishing.h"
+#include "support/slices.h"
 #include "support/sockets.h"
 
 enum {
@@ -332,6 +333,36 @@ static void a_full_group_gives_what_it_keeps(void **state) {
     }
 }
 
+/* Where there was no video when audio came, it is what a player goes on with; also in a window in
+ * which video comes. */
+static void audio_is_what_goes_on_until_video_comes(void **state) {
+    (void)state;
+    const sluice_flv_tag tag = {.type = SLUICE_FLV_AUDIO};
+    list_rig rig;
+    rig_open(&rig, 1);
+    publish_header(&rig);
+    publish_key(&rig);
+    join(&rig, &rig.pairs[0]);
+    (void)end_windows(&rig);
+    struct player *at_once = &rig.pairs[0].at_once.player, *gathered = &rig.pairs[0].gathered.player;
+    sluice_slice payload = slice_of(rig.loop.pool, "audio", 5, 0);
+    struct packet *audio = packet_new(rig.registry->packets, &tag, PACKET_AUDIO, STEP, &payload);
+    struct packet *key = packet_ref(rig.stream->gop.packets[0]);
+    assert_non_null(audio);
+    stream_lose(rig.stream);
+    assert_int_equal(gathered->state, PLAYER_BEHIND);
+    for (int has_video = 0; has_video < 2; has_video++) {
+        struct packet *packet = has_video ? key : audio;
+        coalesce_push(gathered->merge, packet, has_video);
+        player_push(at_once, packet, &rig.stream->headers, has_video);
+    }
+    assert_int_equal(gathered->count, 1);
+    assert_true(end_windows(&rig) > FRAME);
+    packet_unref(audio);
+    packet_unref(key);
+    rig_close(&rig);
+}
+
 /* Without memory to keep them, packets are queued as they come. */
 static void packets_are_queued_where_none_can_be_kept(void **state) {
     (void)state;
@@ -376,6 +407,7 @@ int main(void) {
         cmocka_unit_test(both_are_sent_the_same),
         cmocka_unit_test(nothing_is_queued_before_the_window_is_over),
         cmocka_unit_test(a_full_group_gives_what_it_keeps),
+        cmocka_unit_test(audio_is_what_goes_on_until_video_comes),
         cmocka_unit_test(packets_are_queued_where_none_can_be_kept),
         cmocka_unit_test(shortage_finds_what_is_kept),
     };

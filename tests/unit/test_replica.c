@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "daemon/base/log.h"
+#include "daemon/relay/coalesce.h"
 #include "daemon/relay/player_list.h"
 #include "daemon/relay/registry.h"
 #include "support/feed.h"
@@ -144,7 +145,7 @@ static size_t begin_body(struct player *player, uint8_t flags, uint8_t *buffer) 
     return 1;
 }
 
-static struct taker *join(feed_rig *rig, struct stream *stream) {
+static struct taker *join_with(feed_rig *rig, struct stream *stream, uint32_t window_ms) {
     assert_true(rig->taker_count < PLAYERS);
     struct taker *taker = &rig->takers[rig->taker_count++];
     taker->bytes = malloc(TAKEN);
@@ -152,8 +153,13 @@ static struct taker *join(feed_rig *rig, struct stream *stream) {
     taker->player.form.format = &wire_flv;
     taker->player.begin = begin_body;
     taker->player.preamble = taker->preamble;
+    taker->player.merge_window_ms = window_ms;
     stream_add_player(stream, &taker->player);
     return taker;
+}
+
+static struct taker *join(feed_rig *rig, struct stream *stream) {
+    return join_with(rig, stream, 0);
 }
 
 static void leave(feed_rig *rig, struct taker *taker) {
@@ -358,6 +364,34 @@ static void messages_find_no_memory(void **state) {
     rig_close(&rig);
 }
 
+/* Frames that are kept for players with a window when a gap comes are from before it. */
+static void a_gap_is_behind_what_is_kept(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    publish(&rig, GROUP - 1);
+    struct taker *there = join_there(&rig);
+    struct taker *gathered = join_with(&rig, there->player.stream, COALESCE_WINDOW_MOST);
+    struct coalesce_group *merge = gathered->player.merge;
+    take_all(&rig);
+    publish(&rig, 3); /* the second is a key frame */
+    turn_both(&rig);
+    assert_true(merge->kept_count > 0);
+    malloc_fails = true;
+    publish(&rig, 1);
+    turn_both(&rig);
+    malloc_fails = false;
+    publish(&rig, GROUP + 1);
+    turn_both(&rig);
+    coalesce_flush(merge, sluice_loop_now(rig.loops[1].loop));
+    take_all(&rig);
+    assert_true(player_dropped(&there->player) > 0);
+    assert_int_equal(player_dropped(&there->player), player_dropped(&gathered->player));
+    assert_same(there, gathered);
+    rig_close(&rig);
+}
+
 /* What a player there does not take is memory of this worker's: it is bounded, and those here do
  * not notice. */
 static void what_is_lent_is_bounded(void **state) {
@@ -479,6 +513,7 @@ int main(void) {
         cmocka_unit_test(replica_begins_like_its_stream),
         cmocka_unit_test(publishers_come_and_go),
         cmocka_unit_test(messages_find_no_memory),
+        cmocka_unit_test(a_gap_is_behind_what_is_kept),
         cmocka_unit_test(what_is_lent_is_bounded),
         cmocka_unit_test(feed_ends_without_players),
         cmocka_unit_test(feed_closes_with_a_batch_in_hand),
