@@ -174,7 +174,7 @@ static void leave(feed_rig *rig, struct taker *taker) {
 }
 
 /* A player at the other worker, as its session would come there. */
-static struct taker *join_there(feed_rig *rig) {
+static struct taker *join_there_with(feed_rig *rig, uint32_t window_ms) {
     struct replica *feed = replica_find(rig->stream, &rig->sites[1]);
     if (!feed)
         feed = replica_open(rig->stream, &rig->sites[0], &rig->sites[1]);
@@ -186,7 +186,11 @@ static struct taker *join_there(feed_rig *rig) {
     struct stream *replica = replica_stream(reservation);
     assert_non_null(replica);
     assert_ptr_not_equal(replica, rig->stream);
-    return join(rig, replica);
+    return join_with(rig, replica, window_ms);
+}
+
+static struct taker *join_there(feed_rig *rig) {
+    return join_there_with(rig, 0);
 }
 
 static void take(struct taker *taker) {
@@ -371,8 +375,7 @@ static void a_gap_is_behind_what_is_kept(void **state) {
     rig_open(&rig);
     begin(&rig);
     publish(&rig, GROUP - 1);
-    struct taker *there = join_there(&rig);
-    struct taker *gathered = join_with(&rig, there->player.stream, COALESCE_WINDOW_MOST);
+    struct taker *there = join_there(&rig), *gathered = join_there_with(&rig, COALESCE_WINDOW_MOST);
     struct coalesce_group *merge = gathered->player.merge;
     take_all(&rig);
     publish(&rig, 3); /* the second is a key frame */
