@@ -430,6 +430,35 @@ static void what_is_lent_is_bounded(void **state) {
     rig_close(&rig);
 }
 
+/* Small frames come in one block, and only a player there holds them. */
+static void a_block_is_lent_once(void **state) {
+    (void)state;
+    enum { FRAMES = 20, SMALL = 100 };
+    uint8_t bytes[BLOCK], payload[SMALL] = {0x27, 1};
+    size_t at = 0;
+    sluice_flv_tag *tag;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    rig.stream->policy.gop_size = 0;
+    publish(&rig, GROUP);
+    struct taker *there = join_there(&rig);
+    take_all(&rig);
+    publish(&rig, GROUP); /* of which the first is a key frame */
+    take_all(&rig);
+    assert_int_equal(there->player.state, PLAYER_PLAYING);
+    uint64_t before = rig.sites[0].lent;
+    for (unsigned i = 0; i < FRAMES; i++)
+        write_tag(bytes, &at, (rig.next + i) * STEP, payload, sizeof payload);
+    feed(rig.chain, rig.loops[0].pool, bytes, at, 0);
+    while (sluice_flv_next(rig.flv, rig.chain, &tag) > 0)
+        assert_int_equal(stream_publish(rig.stream, tag, SLUICE_FLV_HAS_VIDEO), 0);
+    turn_both(&rig);
+    assert_int_equal(there->player.count, FRAMES);
+    assert_in_range(rig.sites[0].lent - before, BLOCK, FRAMES * BLOCK / 2);
+    rig_close(&rig);
+}
+
 static void feed_ends_without_players(void **state) {
     (void)state;
     feed_rig rig;
@@ -517,6 +546,7 @@ int main(void) {
         cmocka_unit_test(publishers_come_and_go),
         cmocka_unit_test(messages_find_no_memory),
         cmocka_unit_test(a_gap_is_behind_what_is_kept),
+        cmocka_unit_test(a_block_is_lent_once),
         cmocka_unit_test(what_is_lent_is_bounded),
         cmocka_unit_test(feed_ends_without_players),
         cmocka_unit_test(feed_closes_with_a_batch_in_hand),
