@@ -299,12 +299,21 @@ def uring(recordings):
     return uring_says(listed[0], ties, listed[1])
 
 
+MOST_NAMED = 3
+
+
+def span(found):
+    """How many, by how much, and which the most; @found: what is farthest from a tie first."""
+    if not found:
+        return ""
+    ratios, named = [ratio for _, ratio in found], ", ".join(what for what, _ in found[:MOST_NAMED])
+    return f"{len(found)} comparisons ({min(ratios):.2f} to {max(ratios):.2f}, most in {named})"
+
+
 def uring_short(recordings):
-    """With how much, and how often."""
+    """With how much, how often, and where the most."""
     gains, ties, losses = uring_compared(recordings)
-    spans = [f"{len(found)} comparisons ({min(found):.2f} to {max(found):.2f})" if found else ""
-             for found in ([ratio for _, ratio in kind] for kind in (gains, losses))]
-    return uring_says(spans[0], ties, spans[1])
+    return uring_says(span(sorted(gains, key=lambda one: one[1])), ties, span(sorted(losses, key=lambda one: -one[1])))
 
 
 def sittings(recordings):

@@ -1,6 +1,7 @@
 """Relaying takes no heap allocation, and its peers little of the heap: counted in the running daemon by a preloaded library."""
 
 import fcntl
+import itertools
 import os
 import shutil
 import ssl
@@ -217,6 +218,52 @@ class AllocationTest(unittest.TestCase):
     def test_rtsp_to_both_with_a_window(self):
         self.measure_rtsp("rtsp", "--merge-window", "20", size=6000)
 
+
+
+class BlockTest(unittest.TestCase):
+    """A publisher without a cached group holds no block between two frames: its headers are copied out of theirs."""
+
+    COPIED = 2048  # Bytes of a header, at most.
+
+    def setUp(self):
+        self.daemon = self.enterContext(Daemon("--gop-size", "0", listen=("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")))
+
+    def held(self):
+        return self.daemon.api()["pool"]["blocks_held"]
+
+    def send(self, publisher, name, frames):
+        """Frames of video, all of which have come."""
+        for frame in frames:
+            publisher.send(frame)
+        self.daemon.wait_stream(name, lambda stream: stream["frames"]["video"] == len(frames), "all frames")
+
+    def wait_for_none(self):
+        harness.wait_until(lambda: self.held() == 0, lambda: "no block held; there are %d" % self.held())
+
+    def test_both_headers(self):
+        with Publisher(self.daemon, "live/a", "http") as one, rtmp.Publisher(self.daemon, "live/b") as other:
+            one.send(flv.header())
+            for publisher, name, first in (one, "live/a", flv.first_tags()), (other, "live/b", ()):
+                for tag in first:
+                    publisher.send(tag)
+                publisher.send(flv.audio_frame(0, 0, 200))
+                self.send(publisher, name, list(itertools.islice(flv.frames(audio=False), 10)))
+            self.wait_for_none()
+
+    def check_size(self, size):
+        header = flv.Tag(flv.VIDEO, 0, flv.VIDEO_HEADER.payload + bytes(size - len(flv.VIDEO_HEADER.payload)))
+        publisher = self.enterContext(Publisher(self.daemon, "live/a", "http"))
+        publisher.send(flv.header(flv.HAS_VIDEO))
+        publisher.send(header)
+        self.send(publisher, "live/a", list(itertools.islice(flv.frames(audio=False), 10)))
+
+    def test_largest_copy(self):
+        self.check_size(self.COPIED)
+        self.wait_for_none()
+
+    def test_one_byte_more(self):
+        self.check_size(self.COPIED + 1)
+        self.assertGreater(self.held(), 0)
 
 
 class HeldTest(unittest.TestCase):

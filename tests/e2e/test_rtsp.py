@@ -81,6 +81,40 @@ class PlayTest(unittest.TestCase):
         self.assertEqual({one.payload_type for one in video}, {96})
         self.assertEqual({one.payload_type for one in audio}, {97})
 
+    def test_describe_while_playing(self):
+        """A description changes no state: frames go on, also from the next publisher."""
+        def send(publisher, client, frames):
+            """Some frames, up to the last of which the player is sent all."""
+            sent = [next(frames) for _ in range(20)]
+            for frame in sent:
+                publisher.send(frame)
+            last = {}
+            while True:
+                packet = client.next_rtp()
+                self.assertEqual(packet.sequence, last.get(packet.channel, packet.sequence - 1) + 1 & 0xFFFF)
+                last[packet.channel] = packet.sequence
+                if packet.payload.endswith(sent[-2].payload[-100:]):
+                    return
+
+        with Client(self.daemon) as client:
+            for _ in range(2):
+                with Publisher(self.daemon, "live/a", "http") as publisher:
+                    frames = flv.frames()
+                    publisher.send(flv.header())
+                    for tag in flv.first_tags():
+                        publisher.send(tag)
+                    if not client.session:
+                        publisher.send(next(frames))
+                        publisher.send(next(frames))
+                        client.play()
+                    send(publisher, client, frames)
+                    again = client.ask("DESCRIBE")
+                    self.assertEqual(again.status, 200)
+                    self.assertIn("a=rtpmap:96 H264/90000", again.body)
+                    send(publisher, client, frames)
+                self.daemon.wait_stream("live/a", lambda stream: stream["state"] != "live", "no publisher")
+                self.assertEqual(client.ask("DESCRIBE").status, 404)
+
     def test_reports_follow_the_media(self):
         """The publisher's time begins anywhere, and stands still for a while: reports are about what is sent then."""
         def ahead(client, last):

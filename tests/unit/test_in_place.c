@@ -238,13 +238,52 @@ static void a_header_holds_no_block(void **state) {
     sluice_pool_get_stats(r.loop.pool, &stats);
     assert_int_equal(stats.held, before);
     assert_int_equal(r.stream->blocks_held, held);
-    assert_int_equal(stream_pinned(r.stream), 0);
+    assert_int_equal(r.stream->copies, 2); /* the one before is in the group */
+    relay_close(&r);
+}
+
+/* Headers without end are in the group, each. A stream has so many copies, and the next is in its
+ * block; when the group goes, they come back. */
+static void a_stream_has_so_many_copies(void **state) {
+    (void)state;
+    enum { MOST = 2 * TRACKS_HEADERS };
+    relay r;
+    relay_open(&r, &wire_flv);
+    take_queued(&r.player);
+    while (r.stream->copies < MOST)
+        publish_header(&r);
+    uint64_t held = r.stream->blocks_held;
+    publish_header(&r);
+    assert_int_equal(r.stream->copies, MOST);
+    assert_int_equal(r.stream->blocks_held, held + 1);
+    take_queued(&r.player);
+    publish_frame(&r, 0);
+    assert_int_equal(r.stream->copies, 0);
+    publish_header(&r);
+    assert_int_equal(r.stream->copies, 1);
+    relay_close(&r);
+}
+
+/* They are bounded by --gop-size as if each were a block. */
+static void a_group_of_headers_is_bounded(void **state) {
+    (void)state;
+    enum { MOST = 20 };
+    relay r;
+    relay_open(&r, &wire_flv);
+    r.stream->policy.gop_size = MOST * BLOCK;
+    while (r.stream->gop.blocks < MOST)
+        publish_header(&r);
+    assert_true(r.stream->gop.count > MOST / 2);
+    publish_header(&r);
+    assert_int_equal(r.stream->gop.count, 0);
     relay_close(&r);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_header_holds_no_block),
+        cmocka_unit_test(a_stream_has_so_many_copies),
+        cmocka_unit_test(a_group_of_headers_is_bounded),
         cmocka_unit_test(tags_are_sent_from_the_blocks_received),
         cmocka_unit_test(chunks_are_sent_from_the_blocks_received),
         cmocka_unit_test(messages_are_sent_from_the_blocks_received),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,7 +13,15 @@
 
 #include "support/slices.h"
 
-enum { MOST = 1 << 20, LIST = 20000, BLOCK = 512, BLOCKS = 4096, COPIES = MOST / 16 / PACKET_COPY_MOST };
+enum {
+    MOST = 1 << 20,
+    LIST = 20000,
+    BLOCK = 512,
+    BLOCKS = 4096,
+    COPIES = MOST / 16 / PACKET_COPY_MOST,
+    HANDED = 20000,
+    PIECES = 64
+};
 
 static struct packet *take(struct packet_pool *pool) {
     const sluice_flv_tag tag = {.type = SLUICE_FLV_VIDEO};
@@ -183,26 +192,57 @@ static void copies_leave_what_is_for_rtp(void **state) {
     copying_close(&c);
 }
 
-static void *release_there(void *slice) {
-    sluice_slice_release(slice);
+/* What one thread gives to another. */
+typedef struct handing {
+    sluice_slice slices[HANDED];
+    atomic_uint given;
+} handing;
+
+static void *release_there(void *user) {
+    handing *h = user;
+    for (unsigned i = 0; i < HANDED; i++) {
+        while (atomic_load(&h->given) <= i)
+            sched_yield();
+        sluice_slice_release(&h->slices[i]);
+    }
     return NULL;
 }
 
-/* As another worker does, which has a replica of the stream. */
-static void a_copy_outlives_its_pool_on_another_thread(void **state) {
+/* As another worker does, which has a replica of the stream: while this one makes more, and after
+ * its pools have gone. */
+static void copies_are_released_on_another_thread(void **state) {
     (void)state;
-    sluice_slice here, there;
+    static handing h;
     pthread_t thread;
     copying c;
     copying_open(&c);
-    assert_int_equal(copy(&c, BLOCK, &here), 0);
-    sluice_slice_ref(&here, &there);
-    sluice_slice_release(&here);
-    assert_true(packet_pool_bytes(c.pool) >= BLOCK);
-    packet_pool_free(c.pool);
-    c.pool = NULL;
-    assert_int_equal(pthread_create(&thread, NULL, release_there, &there), 0);
+    assert_int_equal(pthread_create(&thread, NULL, release_there, &h), 0);
+    for (unsigned i = 0; i < HANDED; i++) {
+        while (copy(&c, BLOCK, &h.slices[i]) < 0)
+            sched_yield();
+        assert_true(packet_pool_bytes(c.pool) <= MOST / 16);
+        if (i + 1 == HANDED)
+            packet_pool_free(c.pool);
+        if (i + 1 == HANDED)
+            sluice_pool_free(c.blocks);
+        atomic_fetch_add(&h.given, 1);
+    }
     assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* One piece more than is copied. */
+static void headers_in_many_pieces_are_not_copied(void **state) {
+    (void)state;
+    copying c;
+    sluice_slice copied;
+    copying_open(&c);
+    for (size_t size = PIECES; size <= PIECES + 1; size++) {
+        sluice_slice payload = slice_of(c.blocks, c.bytes, size, 1);
+        assert_int_equal(packet_copy_header(c.pool, c.blocks, &payload, &copied), size > PIECES ? -EMSGSIZE : 0);
+        if (size <= PIECES)
+            sluice_slice_release(&copied);
+        sluice_slice_release(&payload);
+    }
     copying_close(&c);
 }
 
@@ -214,7 +254,8 @@ int main(void) {
         cmocka_unit_test(no_other_sizes_are_copied),
         cmocka_unit_test(copies_have_a_part_of_the_pool),
         cmocka_unit_test(copies_leave_what_is_for_rtp),
-        cmocka_unit_test(a_copy_outlives_its_pool_on_another_thread),
+        cmocka_unit_test(copies_are_released_on_another_thread),
+        cmocka_unit_test(headers_in_many_pieces_are_not_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

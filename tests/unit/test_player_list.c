@@ -17,6 +17,7 @@
 #include "daemon/relay/reclaim.h"
 #include "daemon/relay/registry.h"
 #include "support/publishing.h"
+#include "support/slices.h"
 #include "support/sockets.h"
 
 enum {
@@ -28,12 +29,15 @@ enum {
     PAIRS = 3,
     TAKEN = 1 << 20, /* bytes of a player, between two looks */
     PIECES = 64,
-    FRAME = 600, /* bytes of a payload, at most */
-    STEP = 40,   /* milliseconds from one frame to the next */
-    RUNS = 300,  /* streams of operations */
-    STEPS = 400, /* in each */
-    KEPT = 256,  /* packets that a group keeps at most: coalesce.c */
-    SLOW = 2000, /* milliseconds, after which a queue is dropped where memory is short */
+    FRAME = 600,       /* bytes of a payload, at most */
+    SMALL = 30,        /* of many, which together are less than a player may be behind */
+    STEP = 40,         /* milliseconds from one frame to the next */
+    RUNS = 300,        /* streams of operations */
+    STEPS = 400,       /* in each */
+    KEPT = 256,        /* packets that a group keeps at most: coalesce.c */
+    BUFFER = 32 << 10, /* bytes that a player may be behind: some do not keep up */
+    CATCH_UP = 700,    /* milliseconds */
+    SLOW = 2000,       /* milliseconds, after which a queue is dropped where memory is short */
 };
 
 static uint64_t time_now;
@@ -86,7 +90,8 @@ static unsigned pick(list_rig *rig, unsigned count) {
 }
 
 static void rig_open(list_rig *rig, uint32_t seed) {
-    static const struct stream_policies policies = {.all = {.gop_size = 1 << 20, .player_buffer = 64 << 20}};
+    static const struct stream_policies policies = {
+        .all = {.gop_size = 1 << 20, .player_buffer = BUFFER, .catch_up_ms = CATCH_UP}};
     const struct stream_limits limits = {.packet_bytes = 16 << 20, .policies = &policies};
     *rig = (list_rig){.random = seed};
     time_now = 1000000;
@@ -189,12 +194,12 @@ static void rig_close(list_rig *rig) {
     hang_guard(0);
 }
 
-/* A tag of video that begins with these two bytes, and says its number. */
-static void publish(list_rig *rig, uint8_t first, uint8_t second, size_t size) {
+/* A tag that begins with these two bytes, and says its number. */
+static void publish_of(list_rig *rig, sluice_flv_type type, uint8_t first, uint8_t second, size_t size) {
     uint8_t bytes[SLUICE_FLV_TAG_HEADER_SIZE + FRAME + SLUICE_FLV_TRAILER_SIZE] = {0};
     uint8_t *payload = bytes + SLUICE_FLV_TAG_HEADER_SIZE;
     sluice_flv_tag *tag;
-    sluice_flv_write_tag_header(bytes, SLUICE_FLV_VIDEO, (uint32_t)size, rig->number * STEP);
+    sluice_flv_write_tag_header(bytes, type, (uint32_t)size, rig->number * STEP);
     payload[0] = first;
     payload[1] = second;
     memcpy(payload + 5, &rig->number, sizeof rig->number);
@@ -205,8 +210,16 @@ static void publish(list_rig *rig, uint8_t first, uint8_t second, size_t size) {
     rig->number++;
 }
 
+static void publish(list_rig *rig, uint8_t first, uint8_t second, size_t size) {
+    publish_of(rig, SLUICE_FLV_VIDEO, first, second, size);
+}
+
 static void publish_header(list_rig *rig) {
     publish(rig, 0x17, 0, 20);
+}
+
+static void publish_audio(list_rig *rig) {
+    publish_of(rig, SLUICE_FLV_AUDIO, 0xaf, pick(rig, 8) > 0, 50);
 }
 
 static void publish_key(list_rig *rig) {
@@ -248,8 +261,10 @@ static void step(list_rig *rig) {
     twins *pair = &rig->pairs[pick(rig, PAIRS)];
     unsigned what = pick(rig, 100);
     time_now += pick(rig, STEP);
-    if (what < 60)
+    if (what < 40)
         publish_frame(rig);
+    else if (what < 60)
+        publish_audio(rig);
     else if (what < 68)
         publish_key(rig);
     else if (what < 74)
@@ -288,6 +303,34 @@ static void both_are_sent_the_same(void **state) {
     assert_true(bytes > RUNS);
 }
 
+/* A player that waits for a key frame is sent it at once, and so is one that is behind. */
+static void a_key_frame_that_is_awaited_does_not_wait(void **state) {
+    (void)state;
+    list_rig rig;
+    rig_open(&rig, 1);
+    publish_header(&rig);
+    publish_key(&rig);
+    join(&rig, &rig.pairs[0]);
+    (void)end_windows(&rig);
+    struct player *gathered = &rig.pairs[0].gathered.player;
+    publish_frame(&rig);
+    stream_lose(rig.stream);
+    publish_frame(&rig);
+    assert_int_equal(gathered->state, PLAYER_BEHIND);
+    publish_key(&rig);
+    assert_int_equal(gathered->count, 1);
+    assert_int_equal(gathered->due, 1);
+    time_now += CATCH_UP;
+    publish_frame(&rig);
+    publish_key(&rig);
+    assert_int_equal(gathered->due, 1);
+    assert_true(gathered->dropped[DROP_CATCH_UP] > 0);
+    assert_true(end_windows(&rig) > FRAME);
+    publish_key(&rig);
+    assert_int_equal(gathered->count, 0);
+    rig_close(&rig);
+}
+
 static void nothing_is_queued_before_the_window_is_over(void **state) {
     (void)state;
     list_rig rig;
@@ -316,20 +359,52 @@ static void a_full_group_gives_what_it_keeps(void **state) {
         rig_open(&rig, 1);
         publish_header(&rig);
         publish_key(&rig);
+        publish(&rig, 0x27, 1, SMALL);
         join(&rig, &rig.pairs[0]);
         (void)end_windows(&rig);
         struct player *at_once = &rig.pairs[0].at_once.player, *gathered = &rig.pairs[0].gathered.player;
         struct coalesce_group *merge = gathered->merge;
         for (unsigned j = 0; j < counts[i]; j++) {
             coalesce_begin(merge, time_now);
-            coalesce_push(merge, rig.stream->gop.packets[0], true);
-            player_push(at_once, rig.stream->gop.packets[0], &rig.stream->headers, true);
+            coalesce_push(merge, rig.stream->gop.packets[1], true);
+            player_push(at_once, rig.stream->gop.packets[1], &rig.stream->headers, true);
             assert_in_range(merge->kept_count, 1, KEPT);
         }
         assert_int_equal(gathered->count, (counts[i] - 1) / KEPT * KEPT);
-        assert_true(end_windows(&rig) > counts[i] * FRAME);
+        assert_true(end_windows(&rig) > counts[i] * SMALL);
         rig_close(&rig);
     }
+}
+
+/* Where there was no video when audio came, it is what a player goes on with; also in a window in
+ * which video comes. */
+static void audio_is_what_goes_on_until_video_comes(void **state) {
+    (void)state;
+    const sluice_flv_tag tag = {.type = SLUICE_FLV_AUDIO};
+    list_rig rig;
+    rig_open(&rig, 1);
+    publish_header(&rig);
+    publish_key(&rig);
+    publish_frame(&rig);
+    join(&rig, &rig.pairs[0]);
+    (void)end_windows(&rig);
+    struct player *at_once = &rig.pairs[0].at_once.player, *gathered = &rig.pairs[0].gathered.player;
+    sluice_slice payload = slice_of(rig.loop.pool, "audio", 5, 0);
+    struct packet *audio = packet_new(rig.registry->packets, &tag, PACKET_AUDIO, STEP, &payload);
+    struct packet *frame = packet_ref(rig.stream->gop.packets[1]);
+    assert_non_null(audio);
+    stream_lose(rig.stream);
+    assert_int_equal(gathered->state, PLAYER_BEHIND);
+    for (int has_video = 0; has_video < 2; has_video++) {
+        struct packet *packet = has_video ? frame : audio;
+        coalesce_push(gathered->merge, packet, has_video);
+        player_push(at_once, packet, &rig.stream->headers, has_video);
+    }
+    assert_int_equal(gathered->count, 1);
+    assert_true(end_windows(&rig) > 0);
+    packet_unref(audio);
+    packet_unref(frame);
+    rig_close(&rig);
 }
 
 /* Without memory to keep them, packets are queued as they come. */
@@ -374,8 +449,10 @@ static void shortage_finds_what_is_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_are_sent_the_same),
+        cmocka_unit_test(a_key_frame_that_is_awaited_does_not_wait),
         cmocka_unit_test(nothing_is_queued_before_the_window_is_over),
         cmocka_unit_test(a_full_group_gives_what_it_keeps),
+        cmocka_unit_test(audio_is_what_goes_on_until_video_comes),
         cmocka_unit_test(packets_are_queued_where_none_can_be_kept),
         cmocka_unit_test(shortage_finds_what_is_kept),
     };

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "daemon/base/log.h"
+#include "daemon/relay/coalesce.h"
 #include "daemon/relay/player_list.h"
 #include "daemon/relay/registry.h"
 #include "support/feed.h"
@@ -144,7 +145,7 @@ static size_t begin_body(struct player *player, uint8_t flags, uint8_t *buffer) 
     return 1;
 }
 
-static struct taker *join(feed_rig *rig, struct stream *stream) {
+static struct taker *join_with(feed_rig *rig, struct stream *stream, uint32_t window_ms) {
     assert_true(rig->taker_count < PLAYERS);
     struct taker *taker = &rig->takers[rig->taker_count++];
     taker->bytes = malloc(TAKEN);
@@ -152,8 +153,13 @@ static struct taker *join(feed_rig *rig, struct stream *stream) {
     taker->player.form.format = &wire_flv;
     taker->player.begin = begin_body;
     taker->player.preamble = taker->preamble;
+    taker->player.merge_window_ms = window_ms;
     stream_add_player(stream, &taker->player);
     return taker;
+}
+
+static struct taker *join(feed_rig *rig, struct stream *stream) {
+    return join_with(rig, stream, 0);
 }
 
 static void leave(feed_rig *rig, struct taker *taker) {
@@ -168,7 +174,7 @@ static void leave(feed_rig *rig, struct taker *taker) {
 }
 
 /* A player at the other worker, as its session would come there. */
-static struct taker *join_there(feed_rig *rig) {
+static struct taker *join_there_with(feed_rig *rig, uint32_t window_ms) {
     struct replica *feed = replica_find(rig->stream, &rig->sites[1]);
     if (!feed)
         feed = replica_open(rig->stream, &rig->sites[0], &rig->sites[1]);
@@ -180,7 +186,11 @@ static struct taker *join_there(feed_rig *rig) {
     struct stream *replica = replica_stream(reservation);
     assert_non_null(replica);
     assert_ptr_not_equal(replica, rig->stream);
-    return join(rig, replica);
+    return join_with(rig, replica, window_ms);
+}
+
+static struct taker *join_there(feed_rig *rig) {
+    return join_there_with(rig, 0);
 }
 
 static void take(struct taker *taker) {
@@ -358,6 +368,33 @@ static void messages_find_no_memory(void **state) {
     rig_close(&rig);
 }
 
+/* Frames that are kept for players with a window when a gap comes are from before it. */
+static void a_gap_is_behind_what_is_kept(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    publish(&rig, GROUP - 1);
+    struct taker *there = join_there(&rig), *gathered = join_there_with(&rig, COALESCE_WINDOW_MOST);
+    struct coalesce_group *merge = gathered->player.merge;
+    take_all(&rig);
+    publish(&rig, 3); /* the second is a key frame */
+    turn_both(&rig);
+    assert_true(merge->kept_count > 0);
+    malloc_fails = true;
+    publish(&rig, 1);
+    turn_both(&rig);
+    malloc_fails = false;
+    publish(&rig, GROUP + 1);
+    turn_both(&rig);
+    coalesce_flush(merge, sluice_loop_now(rig.loops[1].loop));
+    take_all(&rig);
+    assert_true(player_dropped(&there->player) > 0);
+    assert_int_equal(player_dropped(&there->player), player_dropped(&gathered->player));
+    assert_same(there, gathered);
+    rig_close(&rig);
+}
+
 /* What a player there does not take is memory of this worker's: it is bounded, and those here do
  * not notice. */
 static void what_is_lent_is_bounded(void **state) {
@@ -390,6 +427,35 @@ static void what_is_lent_is_bounded(void **state) {
     here->count = there->count = 0;
     take_all(&rig);
     assert_same(here, there);
+    rig_close(&rig);
+}
+
+/* Small frames come in one block, and only a player there holds them. */
+static void a_block_is_lent_once(void **state) {
+    (void)state;
+    enum { FRAMES = 20, SMALL = 100 };
+    uint8_t bytes[BLOCK], payload[SMALL] = {0x27, 1};
+    size_t at = 0;
+    sluice_flv_tag *tag;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    rig.stream->policy.gop_size = 0;
+    publish(&rig, GROUP);
+    struct taker *there = join_there(&rig);
+    take_all(&rig);
+    publish(&rig, GROUP); /* of which the first is a key frame */
+    take_all(&rig);
+    assert_int_equal(there->player.state, PLAYER_PLAYING);
+    uint64_t before = rig.sites[0].lent;
+    for (unsigned i = 0; i < FRAMES; i++)
+        write_tag(bytes, &at, (rig.next + i) * STEP, payload, sizeof payload);
+    feed(rig.chain, rig.loops[0].pool, bytes, at, 0);
+    while (sluice_flv_next(rig.flv, rig.chain, &tag) > 0)
+        assert_int_equal(stream_publish(rig.stream, tag, SLUICE_FLV_HAS_VIDEO), 0);
+    turn_both(&rig);
+    assert_int_equal(there->player.count, FRAMES);
+    assert_in_range(rig.sites[0].lent - before, BLOCK, FRAMES * BLOCK / 2);
     rig_close(&rig);
 }
 
@@ -479,6 +545,8 @@ int main(void) {
         cmocka_unit_test(replica_begins_like_its_stream),
         cmocka_unit_test(publishers_come_and_go),
         cmocka_unit_test(messages_find_no_memory),
+        cmocka_unit_test(a_gap_is_behind_what_is_kept),
+        cmocka_unit_test(a_block_is_lent_once),
         cmocka_unit_test(what_is_lent_is_bounded),
         cmocka_unit_test(feed_ends_without_players),
         cmocka_unit_test(feed_closes_with_a_batch_in_hand),

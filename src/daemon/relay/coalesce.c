@@ -101,11 +101,23 @@ static bool keep_room(struct coalesce_group *merge) {
     return true;
 }
 
+/* Whether a member has waited for this packet, so that it is sent at once: to go on after a gap, or
+ * to skip what it is behind. */
+static bool is_awaited(const struct coalesce_group *merge, const struct packet *packet) {
+    if (packet->role != PACKET_KEY_FRAME)
+        return false;
+    for (const struct player *player = merge->members; player; player = player->next_member)
+        if (player->state == PLAYER_BEHIND || player->count > 0)
+            return true;
+    return false;
+}
+
 void coalesce_push(struct coalesce_group *merge, struct packet *packet, bool has_video) {
-    if (merge->is_open || merge->has_video != has_video || !keep_room(merge))
+    bool at_once = merge->is_open || is_awaited(merge, packet);
+    if (at_once || merge->has_video != has_video || !keep_room(merge))
         coalesce_deliver(merge);
     merge->has_video = has_video;
-    if (!merge->is_open && keep_room(merge)) {
+    if (!at_once && keep_room(merge)) {
         merge->kept[merge->kept_count++] = packet_ref(packet);
         return;
     }

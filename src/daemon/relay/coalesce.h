@@ -5,8 +5,9 @@
  * Players of one stream with the same window are sent to together: they get the same packets, so
  * one timer, which starts with the first packet, serves all of them. Until the window is over the
  * group keeps the packets: then each player gets all of them at once, while its queue is in the
- * processor's cache, and is sent to. Whatever changes what a member would be given (it starts, ends
- * or leaves, headers change, frames are lost) has them given before: coalesce_deliver().
+ * processor's cache, and is sent to. Whatever changes what a member would be given (it starts or
+ * ends, headers change, frames are lost) has them given before: coalesce_deliver(). A key frame
+ * that a member waits for is not kept.
  *
  * The automatic window (auto_window.h) is read when the timer starts. A window ends early, with the
  * last frame that it can gather: when, by the cadence of the stream's tracks (cadence.h), none is

@@ -11,7 +11,7 @@
 
 enum {
     LINE = 64,        /* of the processor's cache */
-    COPY_PIECES = 8,  /* of a header in blocks, at once */
+    COPY_PIECES = 64, /* of a header that is copied, at most */
     COPY_AROUND = 80, /* bytes that a copy takes besides: the allocator's, and the view of it */
 };
 
@@ -117,15 +117,9 @@ static void free_copy(const void *memory, size_t n, void *user) {
     leave_copies(copies);
 }
 
-static void copy_payload(const sluice_slice *payload, uint8_t *to) {
-    struct iovec pieces[COPY_PIECES];
-    for (size_t done = 0, size = sluice_slice_length(payload); done < size;) {
-        size_t count = sluice_slice_iov(payload, done, pieces, COPY_PIECES);
-        for (size_t i = 0; i < count && i < COPY_PIECES; i++) {
-            memcpy(to + done, pieces[i].iov_base, pieces[i].iov_len);
-            done += pieces[i].iov_len;
-        }
-    }
+static void copy_pieces(const struct iovec *pieces, size_t count, uint8_t *to) {
+    for (size_t i = 0; i < count; to += pieces[i++].iov_len)
+        memcpy(to, pieces[i].iov_base, pieces[i].iov_len);
 }
 
 /* Takes the memory over where that is possible. 0, -ENOBUFS, -ENOMEM */
@@ -146,14 +140,18 @@ int packet_copy_header(struct packet_pool *pool, sluice_pool *blocks, const slui
                        sluice_slice *ret_copy) {
     size_t size = sluice_slice_length(payload), cost = size + COPY_AROUND;
     struct packet_copies *copies = pool->copies;
+    struct iovec pieces[COPY_PIECES];
     if (size == 0 || size > PACKET_COPY_MOST)
+        return -EMSGSIZE;
+    size_t count = sluice_slice_iov(payload, 0, pieces, COPY_PIECES);
+    if (count > COPY_PIECES)
         return -EMSGSIZE;
     if (copied(pool) + cost > pool->most / 16 || cost > left_besides_rtp(pool))
         return -ENOBUFS;
     uint8_t *memory = malloc(size);
     if (!memory)
         return -ENOMEM;
-    copy_payload(payload, memory);
+    copy_pieces(pieces, count, memory);
     atomic_fetch_add_explicit(&copies->bytes, cost, memory_order_relaxed);
     atomic_fetch_add(&copies->users, 1);
     int error = copy_to_slice(copies, blocks, memory, size, ret_copy);

@@ -156,8 +156,8 @@ bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to);
  * block that it came in it would hold that block, and the slab around it. The copy is charged to
  * the pool until its last reference is dropped, on whatever thread; copies take a sixteenth of the
  * pool at most. @blocks: that of the payload's blocks.
- * 0, -EMSGSIZE (empty, or over PACKET_COPY_MOST), -ENOBUFS (no more copies, or too many views in
- * use), -ENOMEM. The payload is the caller's still.
+ * 0, -EMSGSIZE (empty, over PACKET_COPY_MOST, or in more than 64 pieces), -ENOBUFS (no more
+ * copies, or too many views in use), -ENOMEM. The payload is the caller's still.
  */
 int packet_copy_header(struct packet_pool *pool, sluice_pool *blocks, const sluice_slice *payload,
                        sluice_slice *ret_copy);

@@ -63,9 +63,6 @@ static void start_player(struct stream *stream, struct player *player) {
             return;
         }
     }
-    /* What is kept for it, while it was paused or waited, is in the group that it starts with. */
-    if (player->merge)
-        coalesce_deliver(player->merge);
     if (player->alone)
         make_cached_alone(stream);
     static const struct gop none;
@@ -133,7 +130,7 @@ static __attribute__((noinline)) void push(struct stream *stream, struct packet 
         make_alone(stream, packet);
     bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
     uint32_t alone = stream->player_count - push_to_groups(stream, packet, has_video);
-    for (struct player *player = stream->players; alone > 0; player = player->next)
+    for (struct player *player = stream->players; player && alone > 0; player = player->next)
         if (!player->merge) {
             player_push(player, packet, &stream->headers, has_video);
             alone--;
@@ -254,6 +251,9 @@ void stream_add_asking(struct stream *stream, struct player *player) {
 }
 
 void stream_play(struct stream *stream, struct player *player) {
+    /* What is kept for it, while it was paused or waited, is in the group that it starts with. */
+    if (player->merge)
+        coalesce_deliver(player->merge);
     player->state = PLAYER_WAITING;
     if (stream_is_known(stream))
         start_player(stream, player);

@@ -16,7 +16,7 @@ void player_list_set_limits(struct stream *stream);
 
 /*
  * Players whose packets are gathered get those that have come, in their queues: before the stream's
- * headers are others, before frames are lost, and where somebody looks at the queues.
+ * headers are others, before frames are lost, and before queues are dropped for their age.
  */
 void player_list_deliver(struct stream *stream);
 

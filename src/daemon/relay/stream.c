@@ -18,8 +18,11 @@ enum {
     SETTLE_MS = 500,
     SHED_ROUNDS = 64,         /* tries to make room before a frame is given up */
     PREVIOUS_MOST = 16 << 10, /* bytes of a frame that are held for the accounts of the next one */
-    /* blocks of headers that any stream may hold, now and at its group's beginning */
-    HEADERS_FREE = 8,
+    /* headers, in blocks or copies, that any stream may hold: now and at its group's beginning */
+    HEADERS_FREE = 16,
+    /* copies of headers that a stream may hold, so that it leaves memory for others': now, and in
+     * its group and queues. What comes beyond them stays in its block */
+    COPIES_MOST = 2 * TRACKS_HEADERS,
 };
 
 void stream_add_sink(struct stream *stream, struct stream_sink *sink) {
@@ -332,16 +335,17 @@ static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *befo
 }
 
 /*
- * What the next frame may share a block with, if the packet is held by anybody. Of a large one its
- * end: nothing else could give the rest up. Headers are mostly copies, which share none.
+ * What the next frame may share a block with, if the packet is held by anybody; replicas hold its
+ * payload. Of a large one its end: nothing else could give the rest up. Headers are mostly copies,
+ * which share none.
  */
 static void remember(struct stream *stream, const struct packet *packet) {
     size_t length = packet_size(packet), from = length > PREVIOUS_MOST ? length - 1 : 0;
     if (packet->role < PACKET_KEY_FRAME)
         return;
     sluice_slice_release(&stream->previous);
-    if (packet->references == 1 || length == 0 ||
-        sluice_slice_sub(&packet->payload, from, length - from, &stream->previous) < 0)
+    bool is_held = packet->references > 1 || replicas_any(stream);
+    if (!is_held || length == 0 || sluice_slice_sub(&packet->payload, from, length - from, &stream->previous) < 0)
         stream->previous = (sluice_slice){0};
 }
 
@@ -370,14 +374,12 @@ static bool has_room(struct stream *stream, enum packet_role role, unsigned plac
     return at < 0 || stream_headers_need(&stream->headers, (size_t)at) == 0;
 }
 
-/*
- * What stays while its publisher does is in memory of its own, where there is some: it holds no
- * block. Another worker's is so already. Whether it is
- */
+/* What stays while its publisher does gets memory of its own, so that it holds no block: true where
+ * there is some. Another worker's is what that one has made of it. */
 static bool keep_apart(const struct stream *stream, sluice_slice *payload, enum packet_role role,
                        sluice_slice *ret_kept) {
     const struct registry *registry = stream->registry;
-    if (role >= PACKET_KEY_FRAME || stream->lender ||
+    if (role >= PACKET_KEY_FRAME || stream->lender || stream->copies >= COPIES_MOST ||
         packet_copy_header(registry->packets, registry->pool, payload, ret_kept) < 0)
         return false;
     sluice_slice_release(payload);
@@ -390,7 +392,8 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
         return NULL;
     bool is_main = tag->type == SLUICE_FLV_SCRIPT || place == stream_tracks(stream, tag->type)->main;
     uint32_t time = stream_time(stream, tag, role, is_main);
-    if (!keep_apart(stream, &tag->payload, role, &kept) && keep(stream, &tag->payload, &kept) < 0)
+    bool is_apart = keep_apart(stream, &tag->payload, role, &kept);
+    if (!is_apart && keep(stream, &tag->payload, &kept) < 0)
         return NULL;
     struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
     if (!packet) {
@@ -400,7 +403,11 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     packet->received_at = stream->received_at;
     packet->track = (uint8_t)place;
     packet_set_version(packet, header_version(stream, packet));
-    packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
+    /* A copy counts as a block where a group or the headers are bounded by blocks. */
+    if (is_apart)
+        packet_account(packet, 1, &stream->copies);
+    else
+        packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
     if (stream->lender)
         packet_set_loan(packet, packet_loan(&stream->lender->lent, packet->blocks * stream->registry->block_size));
     return packet;

@@ -154,6 +154,7 @@ struct stream {
     uint64_t received_at; /* loop time of its last tag */
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
     uint64_t blocks_held;
+    uint64_t copies;       /* of headers, which hold no block */
     sluice_slice previous; /* of the last frame, if it is held: the next may share a block */
 
     /* Tracks, as SLUICE_FLV_HAS_ flags. */

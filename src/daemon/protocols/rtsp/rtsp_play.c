@@ -58,12 +58,16 @@ static int get_stream(const struct rtsp_session *session, sluice_http_text name,
     return 0;
 }
 
+static bool has_description(const struct rtsp_session *session) {
+    const struct rtp_packetizer *output = stream_of(session)->rtp;
+    return output && rtp_packetizer_has_tracks(output);
+}
+
 /* The tracks as they are described now. False if RTP can carry none, or memory is short. */
 static bool take_description(struct rtsp_session *session) {
-    const struct rtp_packetizer *output = stream_of(session)->rtp;
-    if (!output || !rtp_packetizer_has_tracks(output))
+    if (!has_description(session))
         return false;
-    session->player->description = output->description;
+    session->player->description = stream_of(session)->rtp->description;
     session->player->state = PLAYER_PAUSED;
     return true;
 }
@@ -93,15 +97,7 @@ static void refuse_tracks(struct rtsp_session *session, int64_t cseq) {
     rtsp_refuse(session, 415, cseq, reason);
 }
 
-static void answer_description(struct rtsp_session *session, int64_t cseq, sluice_http_text url) {
-    if (!take_description(session)) {
-        refuse_tracks(session, cseq);
-        rtsp_play_leave(session, "no track supported by RTP");
-        rtsp_play_free(session);
-        session->state = RTSP_INIT;
-        return;
-    }
-    session->state = session->state == RTSP_PLAYING || session->state == RTSP_TO_PLAY ? session->state : RTSP_DESCRIBED;
+static void send_description(struct rtsp_session *session, int64_t cseq, sluice_http_text url) {
     char *body = malloc(RTSP_BODY);
     int size = body ? write_description(session, body, RTSP_BODY) : -ENOMEM;
     if (size < 0) {
@@ -114,6 +110,28 @@ static void answer_description(struct rtsp_session *session, int64_t cseq, sluic
         rtsp_reply_send(session, &reply, "application/sdp", body, (size_t)size);
     }
     free(body);
+}
+
+static void answer_description(struct rtsp_session *session, int64_t cseq, sluice_http_text url) {
+    if (!take_description(session)) {
+        refuse_tracks(session, cseq);
+        rtsp_play_leave(session, "no track supported by RTP");
+        rtsp_play_free(session);
+        session->state = RTSP_INIT;
+        return;
+    }
+    session->state = session->state == RTSP_TO_PLAY ? RTSP_TO_PLAY : RTSP_DESCRIBED;
+    send_description(session, cseq, url);
+}
+
+/* To one that is playing, which goes on: RFC 2326, 10.2 has DESCRIBE change no state. */
+static void describe_again(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    if (!stream_is_known(stream_of(session)))
+        rtsp_refuse(session, 404, request->cseq, sluice_rtsp_reason(404));
+    else if (!has_description(session))
+        refuse_tracks(session, request->cseq);
+    else
+        send_description(session, request->cseq, request->url);
 }
 
 /* The stream that is waited for has come: while its publisher is being read. */
@@ -212,6 +230,10 @@ void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *requ
         status = join(session, target.name, false);
     if (status) {
         rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
+        return;
+    }
+    if (session->state == RTSP_PLAYING) {
+        describe_again(session, request);
         return;
     }
     if (stream_is_known(stream_of(session))) {
