@@ -221,10 +221,10 @@ static void copies_are_released_on_another_thread(void **state) {
         while (copy(&c, BLOCK, &h.slices[i]) < 0)
             sched_yield();
         assert_true(packet_pool_bytes(c.pool) <= MOST / 16);
-        if (i + 1 == HANDED)
+        if (i + 1 == HANDED) {
             packet_pool_free(c.pool);
-        if (i + 1 == HANDED)
             sluice_pool_free(c.blocks);
+        }
         atomic_fetch_add(&h.given, 1);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -303,15 +303,20 @@ static void both_are_sent_the_same(void **state) {
     assert_true(bytes > RUNS);
 }
 
+/* With one pair that has been sent a key frame. */
+static void rig_open_playing(list_rig *rig) {
+    rig_open(rig, 1);
+    publish_header(rig);
+    publish_key(rig);
+    join(rig, &rig->pairs[0]);
+    assert_true(end_windows(rig) > FRAME);
+}
+
 /* A player that waits for a key frame is sent it at once, and so is one that is behind. */
 static void a_key_frame_that_is_awaited_does_not_wait(void **state) {
     (void)state;
     list_rig rig;
-    rig_open(&rig, 1);
-    publish_header(&rig);
-    publish_key(&rig);
-    join(&rig, &rig.pairs[0]);
-    (void)end_windows(&rig);
+    rig_open_playing(&rig);
     struct player *gathered = &rig.pairs[0].gathered.player;
     publish_frame(&rig);
     stream_lose(rig.stream);
@@ -334,11 +339,7 @@ static void a_key_frame_that_is_awaited_does_not_wait(void **state) {
 static void nothing_is_queued_before_the_window_is_over(void **state) {
     (void)state;
     list_rig rig;
-    rig_open(&rig, 1);
-    publish_header(&rig);
-    publish_key(&rig);
-    join(&rig, &rig.pairs[0]);
-    assert_true(end_windows(&rig) > FRAME);
+    rig_open_playing(&rig);
     publish_frame(&rig);
     publish_frame(&rig);
     assert_int_equal(rig.pairs[0].at_once.player.count, 2);
@@ -411,11 +412,7 @@ static void audio_is_what_goes_on_until_video_comes(void **state) {
 static void packets_are_queued_where_none_can_be_kept(void **state) {
     (void)state;
     list_rig rig;
-    rig_open(&rig, 1);
-    publish_header(&rig);
-    publish_key(&rig);
-    join(&rig, &rig.pairs[0]);
-    (void)end_windows(&rig);
+    rig_open_playing(&rig);
     no_memory = true;
     publish_frame(&rig);
     publish_frame(&rig);
@@ -431,11 +428,7 @@ static void packets_are_queued_where_none_can_be_kept(void **state) {
 static void shortage_finds_what_is_kept(void **state) {
     (void)state;
     list_rig rig;
-    rig_open(&rig, 1);
-    publish_header(&rig);
-    publish_key(&rig);
-    join(&rig, &rig.pairs[0]);
-    (void)end_windows(&rig);
+    rig_open_playing(&rig);
     publish_frame(&rig);
     time_now += SLOW;
     assert_true(reclaim(rig.registry, RECLAIM_FOR_PACKETS));

@@ -36,7 +36,7 @@ static void forget_kept(struct coalesce_group *merge) {
 }
 
 void coalesce_deliver(struct coalesce_group *merge) {
-    if (merge->kept_count == 0)
+    if (!merge || merge->kept_count == 0)
         return;
     for (struct player *player = merge->members; player; player = player->next_member)
         give_kept(merge, player);

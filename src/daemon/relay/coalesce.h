@@ -92,7 +92,7 @@ void coalesce_push(struct coalesce_group *merge, struct packet *packet, bool has
 /* It has been pushed, and has so many bytes on the wire. */
 void coalesce_add(struct coalesce_group *merge, const struct packet *packet, uint64_t bytes, uint64_t now);
 
-/* The members get what is kept for them. It is not due before the window is over. */
+/* The members get what is kept for them. It is not due before the window is over. NULL: nobody */
 void coalesce_deliver(struct coalesce_group *merge);
 
 /* They get it, and it is due now. */

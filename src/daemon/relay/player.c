@@ -202,8 +202,7 @@ void player_drop(struct player *player, enum player_drop cause) {
 }
 
 void player_pause(struct player *player) {
-    if (player->merge)
-        coalesce_deliver(player->merge);
+    coalesce_deliver(player->merge);
     player_drop(player, DROP_PAUSED);
     player->state = PLAYER_PAUSED;
 }
@@ -425,8 +424,7 @@ uint32_t player_first_packets(const struct player *player, const struct packet *
 }
 
 void player_end(struct player *player) {
-    if (player->merge)
-        coalesce_deliver(player->merge);
+    coalesce_deliver(player->merge);
     player->state = PLAYER_ENDING;
     player->due = player->count;
     sluice_conn_want_send(player->conn);

@@ -252,8 +252,7 @@ void stream_add_asking(struct stream *stream, struct player *player) {
 
 void stream_play(struct stream *stream, struct player *player) {
     /* What is kept for it, while it was paused or waited, is in the group that it starts with. */
-    if (player->merge)
-        coalesce_deliver(player->merge);
+    coalesce_deliver(player->merge);
     player->state = PLAYER_WAITING;
     if (stream_is_known(stream))
         start_player(stream, player);
@@ -285,8 +284,7 @@ void stream_free_player(struct player *player) {
 void stream_set_merge_window(struct stream *stream, struct player *player, uint32_t window_ms) {
     if (player->merge_window_ms == window_ms)
         return;
-    if (player->merge)
-        coalesce_deliver(player->merge);
+    coalesce_deliver(player->merge);
     player_flush(player);
     coalesce_leave(&stream->merges, player);
     player->merge_window_ms = window_ms;
