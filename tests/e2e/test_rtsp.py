@@ -115,6 +115,24 @@ class PlayTest(unittest.TestCase):
                 self.daemon.wait_stream("live/a", lambda stream: stream["state"] != "live", "no publisher")
                 self.assertEqual(client.ask("DESCRIBE").status, 404)
 
+    def test_describe_while_paused(self):
+        """Without a publisher it is answered at once, and what is set up stays: the next publisher is played."""
+        with Client(self.daemon) as client:
+            with steady(self.daemon):
+                client.play()
+                client.next_rtp()
+                self.assertEqual(client.ask("PAUSE").status, 200)
+            self.daemon.wait_stream("live/a", lambda stream: stream["state"] != "live", "no publisher")
+            self.assertEqual(client.ask("DESCRIBE").status, 404)
+            client.frames.clear()
+            self.assertEqual(client.ask("PLAY").status, 200)
+            with Publisher(self.daemon, "live/a", "http") as publisher:
+                publisher.send(flv.header())
+                for tag in (*flv.first_tags(), *(frame for frame, _ in zip(flv.frames(), range(20)))):
+                    publisher.send(tag)
+                client.next_rtp()
+        self.daemon.blocks_settled()
+
     def test_reports_follow_the_media(self):
         """The publisher's time begins anywhere, and stands still for a while: reports are about what is sent then."""
         def ahead(client, last):

@@ -124,7 +124,10 @@ static void answer_description(struct rtsp_session *session, int64_t cseq, sluic
     send_description(session, cseq, url);
 }
 
-/* To one that is playing, which goes on: RFC 2326, 10.2 has DESCRIBE change no state. */
+/*
+ * To one that is playing, or is set up while no publisher is there: RFC 2326, 10.2 has DESCRIBE
+ * change no state.
+ */
 static void describe_again(struct rtsp_session *session, const sluice_rtsp_message *request) {
     if (!stream_is_known(stream_of(session)))
         rtsp_refuse(session, 404, request->cseq, sluice_rtsp_reason(404));
@@ -232,11 +235,12 @@ void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *requ
         rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
         return;
     }
-    if (session->state == RTSP_PLAYING) {
+    bool known = stream_is_known(stream_of(session));
+    if (session->state == RTSP_PLAYING || (session->state == RTSP_TO_PLAY && !known)) {
         describe_again(session, request);
         return;
     }
-    if (stream_is_known(stream_of(session))) {
+    if (known) {
         answer_description(session, request->cseq, request->url);
         return;
     }
