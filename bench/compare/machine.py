@@ -5,6 +5,8 @@ import os
 import platform
 import subprocess
 
+from compare import network
+
 
 def _field(path, key):
     with open(path, encoding="utf-8") as file:
@@ -38,4 +40,5 @@ def describe(root, perf, seconds):
         "memory": _field("/proc/meminfo", "MemTotal"),
         "kernel": platform.release(),
         "counters": perf.describe(),
+        "network": network.describe(),
     }

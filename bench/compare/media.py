@@ -174,6 +174,7 @@ class MediaBench(Bench):
             arrived = self._expect(player, "result", clock, slack) if player else {}
             for one in load:
                 one.deadline = deadline  # All was done in time: what follows only asks for it.
+            unread = json.loads(sender.expect("unread"))
             counted = attached.values() if attached else {}
             finished = memory_kib(server.pid)
             server.wait("frames", lambda: server.received(len(streams), plan))
@@ -194,6 +195,7 @@ class MediaBench(Bench):
             "private_bytes_per_publisher": 1024 * (published - listening) / len(streams),
             "sender_latest_us": sent["latest_us"],
             "sender_late_p99_us": sent["late_p99_us"],
+            **unread,
             **own,
         })
         if player:

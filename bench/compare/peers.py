@@ -16,6 +16,7 @@ from compare.processes import Program
 from compare.servers import Server, ask
 
 NGINX_MODULE, NGINX_STREAM = (f"/usr/lib/nginx/modules/ngx_{name}_module.so" for name in ("rtmp", "stream"))
+SANITIZER = b"__asan_init"  # In a program that has been built with one.
 GORTSPLIB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gortsplib")
 
 
@@ -147,7 +148,7 @@ class Gortsplib(Server):
 
 class Srs(Server):
     """SRS, one process: its HTTP API. "srs" has its defaults, a merge window of 350 ms and at least 8 messages and a cached group;
-    "srs+mw=N" a window of N ms however few the messages are, "srs+gop=0" no cached group."""
+    "srs+mw=N" a window of N ms however few the messages are, "srs+gop=0" no cached group, "srs+mr=N" reads publishers every N ms."""
 
     WINDOW_MS = 350  # By default.
     VARIABLE, OTHER_DESCRIPTORS = "SLUICE_BENCH_SRS", 200
@@ -156,21 +157,28 @@ class Srs(Server):
         srs_log_level_v2 error; work_dir {folder}; heartbeat {{ enabled off; }}
         http_api {{ enabled on; listen 127.0.0.1:{api}; }} http_server {{ enabled on; listen 127.0.0.1:{http}; }}
         vhost __defaultVhost__ {{ {vhost} http_remux {{ enabled on; mount [vhost]/[app]/[stream].flv; }}
-                                 play {{ {play} }} publish {{ normal_timeout 600000; }} }}
+                                 play {{ {play} }} publish {{ normal_timeout 600000; {publish} }} }}
     """
 
     @classmethod
     def missing(cls, _folder):
-        return None if find(cls.VARIABLE, "srs") else f"there is no srs in PATH, nor in {cls.VARIABLE} (bench/README.md)"
+        """Its configure makes a program for debugging unless it is told otherwise, which none that is compared may be."""
+        program = find(cls.VARIABLE, "srs")
+        if not program:
+            return f"there is no srs in PATH, nor in {cls.VARIABLE} (bench/README.md)"
+        with open(program, "rb") as file:
+            return f"{program} is built with a sanitizer: bench/README.md says how to build it" if SANITIZER in file.read() else None
 
     def __init__(self, stack, deadline, settings):
         asked = dict(setting.split("=") for setting in settings.split("+")[1:])
-        vhost, play = [], []
+        vhost, play, publish = [], [], []
         if "mw" in asked:
             vhost += ["min_latency on;"] * (asked["mw"] == "0")
             play += [f"mw_latency {asked['mw']};", "mw_msgs 0;"]
         if "gop" in asked:
             play.append("gop_cache off;")
+        if "mr" in asked:
+            publish += ["mr on;", f"mr_latency {asked['mr']};"]
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         self.ports = {name: str(free_port()) for name in ("rtmp", "api", "http")}
         path = os.path.join(folder, "conf")
@@ -178,7 +186,7 @@ class Srs(Server):
             # It does not start with more than it may have.
             connections = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - self.OTHER_DESCRIPTORS
             file.write(self.CONFIGURATION.format(folder=folder, connections=connections, vhost=" ".join(vhost), play=" ".join(play),
-                                                 **self.ports))
+                                                 publish=" ".join(publish), **self.ports))
         program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "srs"), "-c", path], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
         self.pid = program.process.pid

@@ -18,9 +18,9 @@ ROWS = (
     ("the same, 350 ms on both sides", MORE_PLAYERS, "uring+merge-window=350", ("srs",)),
     ("500 HTTP-FLV players, 20 ms on both sides", FLV_PLAYERS, "uring+merge-window=20", ("srs+mw=20",)),
     ("the same, 350 ms on both sides", FLV_PLAYERS, "uring+merge-window=350", ("srs",)),
-    ("100 RTMP publishers, independent, read every 100 ms", PUBLISHERS, "uring", ("nginx-rtmp", "srs")),
+    ("100 RTMP publishers, independent, read every 100 ms; SRS too", PUBLISHERS, "uring", ("nginx-rtmp", "srs+mr=100")),
     ("the same, as frames come, no window", PUBLISHERS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
-    ("500 RTMP publishers in ticks of 5 ms, read every 100 ms", TICKS, "uring", ("nginx-rtmp", "srs")),
+    ("500 RTMP publishers in ticks of 5 ms, read every 100 ms; SRS too", TICKS, "uring", ("nginx-rtmp", "srs+mr=100")),
     ("the same, as frames come, no window", TICKS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
     ("500 RTSP players", "peers-rtsp-players", "uring", ("gortsplib",)),
     ("the same, no merge window", "peers-rtsp-players", "uring+merge-window=0", ("gortsplib",)),
@@ -42,8 +42,10 @@ def ratio(recordings, name, ours, theirs):
 
 
 def both_sides(recordings, name, variant):
-    """Microseconds per Mbit: of the server, and of the publishers and players that load it."""
-    return ", ".join(median(recordings, name, variant, key) for key in (scenarios.PER_MBIT, "others_us_per_mbit"))
+    """Microseconds per Mbit, of the server and of the publishers and players that load it; where there are players, the delay."""
+    costs = ", ".join(median(recordings, name, variant, key) for key in (scenarios.PER_MBIT, "others_us_per_mbit"))
+    delay = summary.medians(recordings, name).get(variant, {}).get(scenarios.LATENCY) if name in recordings else None
+    return costs + (f"; {summary.milliseconds(delay)} ms" if delay else "")
 
 
 def servers(recordings):
@@ -61,10 +63,11 @@ def capacity(recordings):
     """Figures that it says, and a sentence; the other points likewise."""
     served = [median(recordings, name, variant, "capacity") for name in reversed(summary.CAPACITIES)
               for variant in ("uring", "nginx-rtmp", "srs")]
+    as_frames_come = median(recordings, "capacity-publishers", scenarios.WITHOUT_WAITS, "capacity")
     rounds = [summary.fewer(recordings, name, form="; {}") for name in reversed(summary.CAPACITIES)]
     return served, (f"A fifth of a core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at "
-                    f"350 ms {served[2]}{rounds[0]}), and {served[3]} publishers, the first 20 with a player (nginx-rtmp {served[4]}, "
-                    f"SRS {served[5]}{rounds[1]}).")
+                    f"350 ms {served[2]}{rounds[0]}), and {served[3]} publishers, the first 20 with a player, the others read every 100 ms "
+                    f"({as_frames_come} as frames come, without a window; nginx-rtmp {served[4]}, SRS {served[5]}{rounds[1]}).")
 
 
 def windows(recordings):

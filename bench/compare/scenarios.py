@@ -198,9 +198,12 @@ class Capacity(Media):
     most: int = 18000
     fewest: int = 8
     most_delay_us: float = 250e3  # Of 99 % of the frames.
-    WARM_UP = 450  # Frames, six seconds: all begin at once, which is no load that a server has for long.
+    settling: int = 450  # Frames, 6 seconds: all begin at once, which is no load that a server has for long.
     figure = CAPACITY
     more_is_better = True
+
+    def warm_up(self, seconds):
+        return self.settling if self.packets(seconds) > self.FEWEST else super().warm_up(seconds)
 
 
 PLAIN = ("shared-buffer", "read-malloc", "read-buffer", "evbuffer", "raw")
@@ -300,10 +303,10 @@ CACHE = (Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),)
 # When frames are sent, and how many times as large as the others a key picture is.
 SENT_IN = (("", "independent", "independent", 10), ("-ticks", "in ticks of 5 ms, key pictures 3 times as large", "ticks", 3))
 # Other servers by RTMP on both sides. nginx-rtmp has no cache of groups; SRS has one, as the daemon has.
-# Publishers without players are read every 100 ms; as they come; and without a window, as by the others.
+# Publishers without players are read every 100 ms, by SRS with mr=100; as they come; and without a window, as by the others.
 AS_IT_COMES = "uring+unwatched-interval=0"
 WITHOUT_WAITS = AS_IT_COMES + "+batch=0"
-RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+gop=0", "mediamtx")
+RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0", "mediamtx")
 RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
                      Target("user_us_per_frame", "uring", None, 1.0))
@@ -439,14 +442,15 @@ SCENARIOS = (
     Media("ktls-players", "One FLV publisher of 4 Mbit/s to 50 players by HTTPS, encrypted by the kernel and by OpenSSL",
           ("uring+tls+ktls=always", "uring+tls", "uring"), (), players=50, kbits=4000, slow=True),
     Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that a fifth of a processor serves",
-             ("uring", "uring+gop-size=0", WITHOUT_WAITS, "nginx-rtmp", "srs", "srs+gop=0", "mediamtx"),
-             capacity(("uring", "nginx-rtmp", 1.5), ("uring+gop-size=0", "nginx-rtmp", 1.5), ("uring", "srs", 3.0)),
+             ("uring", "uring+gop-size=0", WITHOUT_WAITS, "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0", "mediamtx"),
+             capacity(("uring", "nginx-rtmp", 1.5), ("uring+gop-size=0", "nginx-rtmp", 1.5), (WITHOUT_WAITS, "nginx-rtmp", 1.5),
+                      ("uring", "srs", 3.0), ("uring", "srs+mr=100", 3.0)),
              what="publishers", played=20, arrivals="ticks", first=1000, most=10000, slow=True),
     Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that a fifth of a processor serves",
              ("uring", "uring+merge-window=0", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs",
               "srs+mw=20", "mediamtx"),
              capacity(("uring", "nginx-rtmp", 3.0), ("uring", "srs", 2.0), ("uring+merge-window=350", "srs", 2.0)),
-             look=50, read_every=50, first=2000, slow=True),
+             look=50, read_every=50, first=2000, settling=1020, slow=True),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,

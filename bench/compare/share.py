@@ -7,7 +7,9 @@ import subprocess
 
 from compare.processes import RunError
 
-PERIOD_US = 5000  # Short beside the delays that are measured: a server that has used its part waits for the rest of a period.
+# Short beside the delays that are measured: a server that has used its part waits for the rest of a period. And no multiple of the
+# 5 ms in which publishers send, so that they come at any place in it.
+PERIOD_US = 7000
 MOUNTS = "/proc/mounts"
 
 

@@ -118,9 +118,11 @@ CAPACITIES = ("capacity-publishers", "capacity-players")
 
 def peers_publishers(recordings):
     """Publishers without players: what a Mbit costs the server and the programs that make the load."""
-    return table(("scenario", "server", "us/Mbit", "of the load", "load of its core", "of the other one", "bytes of memory a publisher"),
+    return table(("scenario", "server", "us/Mbit", "of the load", "load of its core", "of the other one", "unread for, p50, p99, ms",
+                  "bytes of memory a publisher"),
                  [(f"`{name}`", f"`{variant}`", cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
+                   ", ".join(milliseconds(figures[key]) if key in figures else "-" for key in ("unread_p50_us", "unread_p99_us")),
                    thousands(figures["private_bytes_per_publisher"]) if "private_bytes_per_publisher" in figures else "-")
                   for name, variant, figures in variants_of(recordings, PUBLISHERS)])
 
@@ -177,7 +179,8 @@ def not_served(figures):
         return "-"
     parts = [figures.get("failed_by", "-"),
              *(f"{heading} {cell(figures, key, form, scale)}" for heading, key, form, scale in
-               (("p99 of", "failed_p99_us", "{:.0f} ms", 1000), ("load", "failed_load", "{:.2f}", 1),
+               (("p99 of", "failed_p99_us", "{:.0f} ms", 1000), ("unread for", "failed_unread_p99_us", "{:.0f} ms", 1000),
+                ("load", "failed_load", "{:.2f}", 1),
                 ("of the other one", "failed_load_of_others", "{:.2f}", 1)) if key in figures)]
     return cell(figures, "failed") + ": " + ", ".join(parts)
 
@@ -192,11 +195,11 @@ def by_sent(name, figures, key):
 
 def capacity(recordings):
     """What a fifth of a processor serves. Where the programs that make the load were at their limit first, it is at least that."""
-    return table(("scenario", "server", "serves", "not served, by", "p99 of the delay, ms", "us/Mbit", "of the load",
+    return table(("scenario", "server", "serves", "not served, by", "p99 of the delay, ms", "unread for, ms", "us/Mbit", "of the load",
                   "load of its part", "of the other one", "sender late by, ms", "players' turn, ms"),
                  [(f"`{name}`{fewer(recordings, name)}", f"`{variant}`",
                    ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"), not_served(figures),
-                   cell(figures, "p99_us", "{:.0f}", 1000), by_sent(name, figures, "cpu_us_per_mbit"),
+                   cell(figures, "p99_us", "{:.0f}", 1000), cell(figures, "unread_p99_us", "{:.0f}", 1000), by_sent(name, figures, "cpu_us_per_mbit"),
                    by_sent(name, figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
                    cell(figures, "sender_late_p99_us", "{:.1f}", 1000), cell(figures, "player_turn_p99_us", "{:.1f}", 1000))
@@ -222,22 +225,32 @@ BASELINES = "read-malloc", "read-buffer", "evbuffer", "shared-buffer"
 PLAIN = "+plain=1"  # Without SO_RCVLOWAT, which the others do not set.
 
 
+def compared_with(ours, pool):
+    """Variants with the same window as ours, or none."""
+    window = ours.removeprefix("uring").removeprefix(PLAIN)
+    return (*(other + window for other in BASELINES), pool)
+
+
 def cost_ratios(recordings):
     """CPU per GB, ours divided by each other's with the same window: the load, and a ratio, or None if it is not recorded."""
     for load, name, ours, pool in COSTS:
-        window = ours.removeprefix("uring").removeprefix(PLAIN)
         ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours]
-        yield load, [ratios[theirs]["of_medians"] if theirs in ratios else None
-                     for theirs in (*(other + window for other in BASELINES), pool)]
+        yield load, [ratios[theirs]["of_medians"] if theirs in ratios else None for theirs in compared_with(ours, pool)]
+
+
+def both_s_per_gb(figures):
+    """Of receiver and sender together."""
+    return figures[scenarios.CPU] + sender_s_per_gb(figures)
 
 
 def costs(recordings):
-    """The same as a table, with the CPU of both sides."""
+    """The same as a table; behind each ratio that of receiver and sender together, which share the work of a loopback."""
     rows = []
-    for (load, ratios), (_, name, ours, _) in zip(cost_ratios(recordings), COSTS):
-        figures = medians(recordings, name)[ours]
-        rows.append((load + fewer(recordings, name), f"{figures[scenarios.CPU]:.2f}, {sender_s_per_gb(figures):.2f}",
-                     *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)))
+    for (load, ratios), (_, name, ours, pool) in zip(cost_ratios(recordings), COSTS):
+        figures = medians(recordings, name)
+        rows.append((load + fewer(recordings, name), f"{figures[ours][scenarios.CPU]:.2f}, {sender_s_per_gb(figures[ours]):.2f}",
+                     *("-" if ratio is None else f"{ratio:.2f}, {both_s_per_gb(figures[ours]) / both_s_per_gb(figures[theirs]):.2f}"
+                       for ratio, theirs in zip(ratios, compared_with(ours, pool)))))
     return table(("load", "s/GB of ours, of its sender", *COMPARED), rows)
 
 

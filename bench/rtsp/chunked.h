@@ -1,5 +1,4 @@
-/* The body of an HTTP answer in chunks (RFC 9112, section 7.1): servers other than ours send FLV
- * so, whatever version was asked for. */
+/* The body of an HTTP answer in chunks (RFC 9112, section 7.1). */
 #ifndef BENCH_RTSP_CHUNKED_H
 #define BENCH_RTSP_CHUNKED_H
 

@@ -222,11 +222,10 @@ static void rtmp_ready(rtmp_client *client) {
     done_early += take_first(p, client->in, client->have);
 }
 
-/* Tags, which ours sends without chunks around them then. */
 static void ask_for_flv(void *user) {
     opening_client *client = user;
     char request[128];
-    int size = snprintf(request, sizeof request, "GET /%s.flv HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", client->name);
+    int size = snprintf(request, sizeof request, "GET /%s.flv HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", client->name);
     if (size >= (int)sizeof request || secure_send(client->fd, request, (size_t)size, 0) != size)
         fail(EXIT_FAILURE, "asking for %s: %s", client->name, strerror(errno));
 }
@@ -282,7 +281,8 @@ static void sweep(void) {
             drop(&players[next]);
 }
 
-/* The others get what the first player of their stream has. @return how many do not */
+/* The others get as many bytes as the first player of their stream has. What comes behind the span
+ * may make up for as many that are lost: only the server can say. @return how many do not */
 static uint32_t catch_up(void) {
     uint32_t missing = count - looking;
     for (uint32_t ms = 0; missing > 0 && ms < PATIENCE_MS; ms++) {

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -31,6 +33,9 @@ typedef struct stream {
     uint64_t sent; /* of what all streams send: bytes up to where this one is */
     uint64_t due;  /* bytes up to which it may send by now */
     uint32_t next; /* the frame that is due next */
+    /* frames that are due and that the kernel has not taken whole, and when the first was due */
+    uint32_t waiting;
+    uint64_t waits_since;
 } stream;
 
 static struct {
@@ -55,7 +60,7 @@ static uint32_t unsent;
 static uint64_t frames_cold, frames_counted;
 static int epoll;
 static uint64_t start;
-/* of each frame behind the warm-up: how late it was given to the kernel, microseconds */
+/* of each frame that counts: how late the kernel had taken it whole, microseconds */
 static uint32_t *late_us;
 static uint64_t latest_ns; /* of all frames */
 static size_t late_count;
@@ -69,7 +74,9 @@ static void usage(FILE *out) {
         "by\n"
         "RTSP, RTMP or as raw FLV: sends the first frame of each track, says \"connected\" and the streams' names,\n"
         "waits for a line on its standard input, sends so many frames of each stream when they are due, one write\n"
-        "each, says \"result\" and JSON, and waits for the end of the input.\n"
+        "each, says \"result\" and JSON, then \"unread\" and JSON: how old what the server has not read at that "
+        "moment\n"
+        "is, of all streams; and waits for the end of the input.\n"
         "\n"
         "  --streams N    1 to 10000 (1)\n"
         "  --at-once N    so many connect at a time, 1 to 4096 (64)\n"
@@ -111,13 +118,17 @@ static void plan_times(void) {
     free(due);
 }
 
-static void name_flv(stream *s) {
+static uint16_t own_port(const stream *s) {
     struct sockaddr_in address;
     socklen_t length = sizeof address;
     if (getsockname(s->fd, (struct sockaddr *)&address, &length) < 0)
         fail(EXIT_FAILURE, "getsockname: %s", strerror(errno));
-    /* Servers name streams by the port they come from. */
-    snprintf(s->name, sizeof s->name, "live/flv-%u", ntohs(address.sin_port));
+    return ntohs(address.sin_port);
+}
+
+/* Servers name streams by the port they come from. */
+static void name_flv(stream *s) {
+    snprintf(s->name, sizeof s->name, "live/flv-%u", own_port(s));
 }
 
 /* Waits for room; by TLS for whatever the socket is to take. */
@@ -198,6 +209,13 @@ static void open_streams(void) {
         open_all(&wanted, &flv);
 }
 
+/* Of frames that have waited together, all are as late as the first of them. */
+static void note_late(uint32_t frames, uint64_t due, uint64_t now) {
+    latest_ns = now - due > latest_ns ? now - due : latest_ns;
+    for (uint32_t i = 0; i < frames && frames_cold == 0 && frames_counted > 0; i++)
+        late_us[late_count++] = (uint32_t)((now - due) / 1000);
+}
+
 static void write_once(stream *s) {
     bool before = s->sent < s->due;
     if (!before)
@@ -206,7 +224,11 @@ static void write_once(stream *s) {
     if (n < 0 && errno != EAGAIN && errno != EINTR)
         fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
     s->sent += n > 0 ? (uint64_t)n : 0;
-    unsent -= s->sent == s->due;
+    if (s->sent < s->due)
+        return;
+    unsent--;
+    note_late(s->waiting, s->waits_since, now_ns());
+    s->waiting = 0;
 }
 
 /* Up to so many nanoseconds, for room; reports are thrown away. Negative: for any length. */
@@ -239,9 +261,12 @@ static uint32_t late_p99_us(void) {
 }
 
 /* Says it when the last frame that counts has been given to the kernel, or waits for room. */
-static void print_result(void) {
+static void print_result(uint64_t now) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
+    for (uint32_t i = 0; i < set.streams; i++)
+        if (streams[i].waiting > 0)
+            note_late(streams[i].waiting, streams[i].waits_since, now);
     printf("result {\"wall_s\": %.6f, \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld, \"latest_us\": %" PRIu64
            ", \"late_p99_us\": %" PRIu32 ", \"start_ns\": %" PRIu64 "}\n",
            (double)(now_ns() - start) / 1e9, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec,
@@ -249,18 +274,81 @@ static void print_result(void) {
     fflush(stdout);
 }
 
+/* What the server's ends of the connections have received and its program has not read. */
+static void add_received(uint64_t *unread, const uint32_t *by_port) {
+    char line[256];
+    unsigned own, other, received;
+    FILE *table = fopen("/proc/net/tcp", "re");
+    if (!table)
+        fail(EXIT_FAILURE, "/proc/net/tcp: %s", strerror(errno));
+    while (fgets(line, sizeof line, table))
+        if (sscanf(line, "%*u: %*8x:%x %*8x:%x %*x %*x:%x", &own, &other, &received) == 3 && own == set.port &&
+            by_port[other & UINT16_MAX] > 0)
+            unread[by_port[other & UINT16_MAX] - 1] += received;
+    fclose(table);
+}
+
+/* Of each stream, by the port that it comes from: bytes that are due and that the server's program
+ * has not read. */
+static void count_unread(uint64_t *unread, uint32_t *by_port) {
+    for (uint32_t i = 0; i < set.streams; i++) {
+        int unsent_bytes = 0;
+        if (ioctl(streams[i].fd, SIOCOUTQNSD, &unsent_bytes) < 0)
+            fail(EXIT_FAILURE, "%s: %s", streams[i].name, strerror(errno));
+        by_port[own_port(&streams[i])] = i + 1;
+        unread[i] = streams[i].due - streams[i].sent + (uint64_t)unsent_bytes;
+    }
+    add_received(unread, by_port);
+}
+
+/* When the frame was due in which the first byte is that the server has not read: until then. */
+static uint64_t unread_since(uint32_t index, uint64_t unread, uint64_t *due, uint64_t now) {
+    const stream *s = &streams[index];
+    const uint32_t first = first_of(index);
+    uint64_t at = s->due - (unread < s->due ? unread : s->due);
+    uint32_t frame = s->next;
+    while (frame > first && bytes.ends[frame - 1] > at)
+        frame--;
+    if (unread == 0 || frame == s->next)
+        return now;
+    media_due(&what, set.arrivals, index, set.streams, due, frames_of_each());
+    return start + due[frame - first];
+}
+
+/* The state of all streams when the result has been said: the server's players tell of those that
+ * are played. */
+static void print_unread(uint64_t now) {
+    uint64_t *unread = calloc(set.streams, sizeof *unread), *due = malloc(frames_of_each() * sizeof *due);
+    uint32_t *by_port = calloc(UINT16_MAX + 1, sizeof *by_port), *ages_us = calloc(set.streams, sizeof *ages_us);
+    if (!unread || !due || !by_port || !ages_us)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    count_unread(unread, by_port);
+    for (uint32_t i = 0; i < set.streams; i++)
+        ages_us[i] = (uint32_t)((now - unread_since(i, unread[i], due, now)) / 1000);
+    qsort(ages_us, set.streams, sizeof *ages_us, compare);
+    printf("unread {\"unread_p50_us\": %" PRIu32 ", \"unread_p99_us\": %" PRIu32 "}\n", ages_us[set.streams / 2],
+           ages_us[(uint64_t)set.streams * 99 / 100]);
+    fflush(stdout);
+    free(unread);
+    free(due);
+    free(by_port);
+    free(ages_us);
+}
+
 /* The next frame of a stream is sent, which was due then. */
 static void send_frame(stream *s, uint64_t due, uint64_t now) {
-    latest_ns = now - due > latest_ns ? now - due : latest_ns;
-    if (frames_cold == 0 && frames_counted > 0)
-        late_us[late_count++] = (uint32_t)((now - due) / 1000);
     unsent += s->sent == s->due;
+    s->waits_since = s->waiting++ == 0 ? due : s->waits_since;
     s->due = bytes.ends[s->next++];
     write_once(s);
     if (frames_cold > 0 && --frames_cold == 0)
         say("warm");
-    if (frames_counted > 0 && --frames_counted == 0)
-        print_result();
+    if (frames_counted == 0 || --frames_counted > 0)
+        return;
+    frames_counted = 1; /* those that wait for room count */
+    print_result(now);
+    frames_counted = 0;
+    print_unread(now);
 }
 
 static void send_all(void) {

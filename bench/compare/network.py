@@ -1,0 +1,44 @@
+"""A loopback of our own with the settings that a kernel has if nobody changes them, whatever this machine's are.
+
+With BBR, which some machines have by default, a socket with something left to send has a timer, which on loopback runs on the
+receiver's processor: a fifth to a half of all in `saturated`, and more for one program than for another."""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+
+CLONE_NEWNET = 0x40000000
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+SETTINGS = {"tcp_congestion_control": "cubic", "tcp_rmem": "4096 131072 6291456", "tcp_wmem": "4096 16384 4194304"}
+FOLDER = "/proc/sys/net/ipv4"
+
+
+def _raise_loopback():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        request = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack("16sh14x", fcntl.ioctl(one, SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(one, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
+
+
+def enter():
+    """This thread and what it starts from now on are alone in a network of their own, with those settings. Where that is not allowed,
+    all stays as it is."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) < 0:
+        return
+    _raise_loopback()
+    for name, value in SETTINGS.items():
+        with contextlib.suppress(OSError), open(os.path.join(FOLDER, name), "w", encoding="ascii") as file:
+            file.write(value)
+
+
+def describe():
+    """The settings in force, as a line of the machine file has them."""
+    found = {}
+    for name in SETTINGS:
+        with open(os.path.join(FOLDER, name), encoding="ascii") as file:
+            found[name] = " ".join(file.read().split())
+    own = found == SETTINGS
+    return found["tcp_congestion_control"] + ("" if own else f", buffers {found['tcp_rmem']} and {found['tcp_wmem']}")
