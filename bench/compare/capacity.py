@@ -11,6 +11,7 @@ from compare.processes import Lost, RunError
 SHARE = 0.2  # Of a processor: with a quarter or more, the programs that make the load are at their limit first.
 TOLERANCE = 0.05  # The most that serve and the fewest that do not are this close in the end.
 CONNECTS_PER_S = 100  # The slowest server connects more of them.
+UNLIMITED = 0.4  # Of the time before the span: the server has a whole processor.
 SLACK = 5  # Seconds that a run may take longer than it should, once all are connected: beyond that it is not served in time.
 BUDGET = 420  # Seconds of a search: then what is known is the result, which is less close.
 # The load's own part: of its processor, and of the delay at most so much of what is allowed. Beyond that, it is the limit.
@@ -105,15 +106,20 @@ class CapacityBench(MediaBench):
 
     def __init__(self, folder, perf, most=None):
         super().__init__(folder, perf)
-        self.most = most
+        self.most, self.share = most, None
 
     def missing(self, scenario, variant):
         return super().missing(scenario, variant) or share.why_not(SHARE)
 
     def _server(self, stack, settings, deadline):
-        server = super()._server(stack, settings, deadline)
-        stack.enter_context(share.Share(SHARE)).add(server.pid)
-        return server
+        self.share = stack.enter_context(share.Share(SHARE))
+        return super()._server(stack, settings, deadline)
+
+    def _begun(self, server, warm_up_s):
+        """It has a whole processor until memory is touched for the first time and its caches are filled, which is no part of what it
+        costs to serve, and then the time to settle with its share."""
+        time.sleep(UNLIMITED * warm_up_s)
+        self.share.add(server.pid)
 
     def plan(self, scenario, seconds):
         return {}

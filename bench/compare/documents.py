@@ -1,4 +1,4 @@
-"""The figures in the READMEs: regions between comments, and the plots that are shown. They are what the recordings yield.
+"""The figures in the documents: regions between comments, and the plots that are shown. They are what the recordings yield.
 
     <!-- figures: NAME -->
     ...
@@ -9,20 +9,22 @@ import difflib
 import os
 import re
 
-from compare import points, report, results, scenarios, summary
+from compare import causes, points, report, results, scenarios, statistics, summary
 
 # Each region stands in its document once.
 REGIONS = {
     "README.md": {"costs": summary.costs, "uring": summary.uring_short, "servers": points.servers, "others": points.others},
-    "bench/README.md": {"sweeps": summary.sweeps, "kernels": summary.kernels, "peers-publishers": summary.peers_publishers,
-                        "peers-players": summary.peers_players, "tls": summary.tls, "capacity": summary.capacity,
-                        "lines": summary.cache_lines, "growth": summary.growth, "targets": summary.targets,
-                        "sittings": summary.sittings, "unrecorded": summary.unrecorded, "uring": summary.uring},
+    "bench/README.md": {"sittings": summary.sittings, "unrecorded": summary.unrecorded},
+    "bench/RESULTS.md": {"peers-publishers": summary.peers_publishers, "peers-players": summary.peers_players,
+                         "capacity": summary.capacity, "tls": summary.tls, "growth": summary.growth, "lines": summary.cache_lines,
+                         "uring": summary.uring, "sweeps": summary.sweeps, "kernels": summary.kernels},
+    "bench/TARGETS.md": {"targets": summary.targets},
 }
+TARGETS = "bench/TARGETS.md"
 # Plots of several recordings, shown in README.md.
 PLOTS = {"costs": summary.costs_plot}
 REGION = re.compile(r"(<!-- figures: ([a-z-]+) -->\n)(.*?)(<!-- end of figures -->\n)", re.DOTALL)
-SHOWN = re.compile(r"\]\(results/(\S+)\.svg\)")  # In bench/README.md.
+SHOWN = re.compile(r"\]\(results/(\S+)\.svg\)")  # In the documents of bench.
 
 
 def read(path):
@@ -49,6 +51,20 @@ def derived(text, tables, recordings):
     return REGION.sub(region, text), found
 
 
+def without_cause(root, recordings):
+    """A line for each missed target of which bench/TARGETS.md does not say why."""
+    sections = re.findall(r"^### (.*)$", read(os.path.join(root, TARGETS)), re.MULTILINE)
+    wrong = []
+    for name, scenario in scenarios.BY_NAME.items():
+        recording = recordings.get(name)
+        for target in statistics.judge(scenario, recording.rounds, recording.counted) if recording else ():
+            title = causes.cause_of(name, target)
+            if not target["met"] and title not in sections:
+                wrong.append(f"{TARGETS}: {name}, {report.compared(target)}: missed, " +
+                             (f"without the section '{title}'" if title else "and bench/compare/causes.py knows no cause"))
+    return wrong
+
+
 def expected(root, folder):
     """What documents and shown plots are to be, by path; and a line for each thing that is wrong by itself."""
     recordings = results.read_all(folder)
@@ -70,12 +86,13 @@ def expected(root, folder):
             contents[os.path.join(folder, name + ".svg")] = draw(recordings)
         except KeyError as missing:
             wrong.append(f"{name}.svg: it shows {missing}, which is not recorded")
-    for name in SHOWN.findall(read(os.path.join(root, "bench/README.md"))):
-        if name in recordings and scenario_of(name):
-            contents[os.path.join(folder, name + ".svg")] = report.draw(scenario_of(name), recordings[name].rounds)
-        else:
-            wrong.append(f"bench/README.md: it shows {name}, which is not recorded")
-    return contents, wrong
+    for document in REGIONS:
+        for name in SHOWN.findall(read(os.path.join(root, document))):
+            if name in recordings and scenario_of(name):
+                contents[os.path.join(folder, name + ".svg")] = report.draw(scenario_of(name), recordings[name].rounds)
+            else:
+                wrong.append(f"{document}: it shows {name}, which is not recorded")
+    return contents, wrong + without_cause(root, recordings)
 
 
 def check(root, folder):

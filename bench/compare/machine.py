@@ -26,7 +26,7 @@ def describe(root, perf, seconds):
     """A line of the machine file, for recordings of runs of so many seconds."""
     commit = _git(root, "rev-parse", "HEAD")
     changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "src", "include", "bench", "cmake",
-                   "CMakeLists.txt", ":(exclude)bench/results", ":(exclude)bench/README.md")
+                   "CMakeLists.txt", ":(exclude)bench/results", ":(exclude)bench/**.md")
     now = datetime.datetime.now(datetime.timezone.utc)
     return {
         "sitting": f"{now:%Y%m%dT%H%M%S}",

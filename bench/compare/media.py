@@ -116,6 +116,9 @@ class MediaBench(Bench):
             return server(stack, deadline, settings)
         return Sluiced(stack, deadline, self.daemon, self._options(settings), settings, is_secure(settings))
 
+    def _begun(self, server, warm_up_s):
+        """All has just begun, for so long before the span."""
+
     def run(self, scenario, variant, seconds, plan):
         return self.measure(scenario, variant, seconds, plan, ())[0]
 
@@ -164,6 +167,7 @@ class MediaBench(Bench):
             sender.say("go")
             for one in load if slack is not None else ():
                 one.deadline = time.monotonic() + (plan["warm_up"] + plan["frames"] + COOL_DOWN) / REAL + slack
+            self._begun(server, plan["warm_up"] / REAL)
             clock = Clock(server, load)
             if plan["warm_up"]:
                 self._expect(sender, "warm", clock, slack)

@@ -198,7 +198,7 @@ class Capacity(Media):
     most: int = 18000
     fewest: int = 8
     most_delay_us: float = 250e3  # Of 99 % of the frames.
-    settling: int = 450  # Frames, 6 seconds: all begin at once, which is no load that a server has for long.
+    settling: int = 612  # Frames, 9 seconds: all begin at once, which is no load that a server has for long.
     figure = CAPACITY
     more_is_better = True
 

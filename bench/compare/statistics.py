@@ -69,7 +69,8 @@ def judge(scenario, rounds, counted):
         theirs = best(scenario, rounds, target.figure) if is_best else target.theirs
         measured = measure(target, theirs, rounds, counted)
         if measured is not None:
+            is_ratio = theirs and not target.added and not target.bases
             judged.append({"figure": target.figure, "ours": target.ours, "theirs": theirs, "best": is_best,
-                           "added": target.added, "bases": target.bases, "bound": target.bound, "least": target.least, "measured": measured,
+                           "paired": ratio(rounds[target.ours], rounds[theirs], target.figure) if is_ratio else None, "added": target.added, "bases": target.bases, "bound": target.bound, "least": target.least, "measured": measured,
                            "met": measured >= target.bound if target.least else measured <= target.bound})
     return judged

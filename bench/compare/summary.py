@@ -5,7 +5,7 @@ Each takes the recordings by their names. targets() and lines() show what there 
 
 import textwrap
 
-from compare import plot, report, scenarios, statistics
+from compare import causes, plot, report, scenarios, statistics
 
 
 def figure(value):
@@ -41,6 +41,12 @@ def medians(recordings, name):
     return report.summary(recordings[name].rounds, recordings[name].counted)
 
 
+def why(name, target):
+    """A link to the section that says why it is missed."""
+    title = causes.cause_of(name, target)
+    return f"[{title}](#{causes.anchor(title)})" if title else "cause not known"
+
+
 def targets(recordings):
     """Every target of the scenarios that have recordings."""
     rows = []
@@ -50,10 +56,12 @@ def targets(recordings):
         for target in statistics.judge(scenario, recording.rounds, recording.counted) if recording else ():
             known = report.WHAT if target["theirs"] and not target["added"] else {}
             unit = known.get(target["figure"]) or report.UNITS.get(target["figure"], target["figure"])
+            paired = target["paired"]
             rows.append((f"`{name}`", f"{report.compared(target, '`{}`')}, {unit}", f"{'>=' if target['least'] else '<='} {figure(target['bound'])}",
-                         figure(target["measured"]), "met" if target["met"] else "**missed**"))
+                         figure(target["measured"]), f"{figure(paired['least'])} to {figure(paired['most'])}" if paired else "",
+                         "met" if target["met"] else "**missed**: " + why(name, target)))
             met += target["met"]
-    return [*table(("scenario", "what", "target", "measured", ""), rows), "", f"{met} of {len(rows)} are met."]
+    return [f"{met} of {len(rows)} are met.", "", *table(("scenario", "what", "target", "measured", "rounds", ""), rows)]
 
 
 def sender_s_per_gb(figures):

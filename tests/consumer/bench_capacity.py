@@ -99,9 +99,10 @@ class Search(unittest.TestCase):
         self.assertEqual(server.runs[:3], [4400, 4400, 3999])
 
     def test_the_figures_that_count(self):
-        figures = {"p99_us": 250e3, "sender_late_p99_us": 30e3, "player_turn_p99_us": 20e3, "load_of_others": 0.9}
+        figures = {"p99_us": 250e3, "unread_p99_us": 250e3, "sender_late_p99_us": 30e3, "player_turn_p99_us": 20e3, "load_of_others": 0.9}
         self.assertTrue(capacity.is_served(figures, 250e3))
         self.assertFalse(capacity.is_served({**figures, "p99_us": 250001}, 250e3))
+        self.assertFalse(capacity.is_served({**figures, "unread_p99_us": 250001}, 250e3))
         self.assertFalse(capacity.is_limited_by_load(figures, 250e3))
         self.assertTrue(capacity.is_limited_by_load({**figures, "player_turn_p99_us": 20001}, 250e3))
         self.assertTrue(capacity.is_limited_by_load({**figures, "load_of_others": 0.91}, 250e3))
@@ -115,10 +116,10 @@ class Search(unittest.TestCase):
         self.assertFalse(capacity.is_certain({**behind, "load": 0.94}))
 
     def test_why_it_does_not_serve(self):
-        figures = {"p99_us": 312e3, "load": 1.0, "load_of_others": 0.5}
+        figures = {"p99_us": 312e3, "unread_p99_us": 90e3, "load": 1.0, "load_of_others": 0.5}
         known = {"failed_load": 1.0, "failed_load_of_others": 0.5}
-        self.assertEqual(capacity.why_failed(figures), {"failed_by": "delay", "failed_p99_us": 312e3, **known})
-        del figures["p99_us"]  # It was ended early.
+        self.assertEqual(capacity.why_failed(figures), {"failed_by": "delay", "failed_p99_us": 312e3, "failed_unread_p99_us": 90e3, **known})
+        del figures["p99_us"], figures["unread_p99_us"]  # It was ended early.
         self.assertEqual(capacity.why_failed(figures), {"failed_by": "time", **known})
         self.assertEqual(capacity.why_failed(processes.Lost("3 of 500 players have not got all")), {"failed_by": "loss"})
         said = capacity.why_failed(processes.RunError("the server\nhas not all " + "x" * 100))["failed_by"]
@@ -131,7 +132,7 @@ class Search(unittest.TestCase):
                 if bound < count <= 2 * bound:
                     return processes.Lost("some")
                 late = count > bound
-                return {"load": 1.2 if late else 0.5, "load_of_others": 0.1, "p99_us": 300e3 if late else 50e3}
+                return {"load": 1.2 if late else 0.5, "load_of_others": 0.1, "p99_us": 300e3 if late else 50e3, "unread_p99_us": 10e3}
         return Bench("", None, most).run(scenarios.BY_NAME["capacity-players"], "uring", 3, {})
 
     def test_a_result_says_what_failed_first(self):

@@ -13,7 +13,8 @@ import tempfile
 import unittest
 
 ROOT = ""
-COPIED = ("README.md", "bench/README.md", "bench/compare", "bench/results", "tools/perf-compare")
+DOCUMENTS = "README.md", "bench/README.md", "bench/RESULTS.md", "bench/TARGETS.md"
+COPIED = *DOCUMENTS, "bench/compare", "bench/results", "tools/perf-compare"
 
 
 class Figures(unittest.TestCase):
@@ -65,9 +66,9 @@ class Figures(unittest.TestCase):
         self.assertEqual(self.run_it("--check"), (0, ""))
 
     def test_every_row_of_a_table_is_compared(self):
-        """One figure of each region after the other, in both documents: the line is shown as it is there and as it is to be."""
+        """One figure of each region after the other, in all documents: the line is shown as it is there and as it is to be."""
         regions = 0
-        for path in ("README.md", "bench/README.md"):
+        for path in DOCUMENTS:
             text = self.read(path)
             for region in re.finditer(r"<!-- figures: [a-z-]+ -->\n(.*?)<!-- end of figures -->", text, re.DOTALL):
                 line = region.group(1).rstrip("\n").splitlines()[-1]
@@ -92,12 +93,12 @@ class Figures(unittest.TestCase):
         self.edit(f"bench/results/{name}.csv", change)
 
     def test_rounds_that_change_are_in_the_tables(self):
-        """Recordings with other figures: the check finds them, and --update brings them into both documents and the plot."""
+        """Recordings with other figures: the check finds them, and --update brings them into the documents and the plot."""
         self.set_rounds("saturated", "cpu_s_per_gb", {"uring": 3, "uring+plain=1": 3, "read-malloc": 12,
                                                     "shared-buffer": 2, "raw": 2})
         self.set_rounds("resp-get-1m", "cpu_s_per_gb", {"uring": 1, "hiredis": 8})
-        found = ("--- README.md", "--- bench/README.md", "+| 100 streams as fast as they go", " | 3.00, ", " | 0.25 | ", " | 1.50 | ",
-                 "+| `saturated` | `uring` / `raw`, CPU per GB | <= 1.1 | 1.5 | **missed** |", "into the caller's memory: 0.12 of hiredis")
+        found = ("--- README.md", "--- bench/TARGETS.md", "+| 100 streams as fast as they go", " | 3.00, ", " | 0.25, ", " | 1.50, ",
+                 "+| `saturated` | `uring` / `raw`, CPU per GB | <= 1.1 | 1.5 | 1.5 to 1.5 | **missed**: [A reference to each frame](#", "into the caller's memory: 0.12 of hiredis")
         self.finds(*found, "--- bench/results/costs.svg")
         self.assertEqual(self.run_it("--update"), (0, ""))
         self.assertEqual(self.run_it("--check"), (0, ""))
@@ -108,12 +109,18 @@ class Figures(unittest.TestCase):
         self.finds("--- bench/results/costs.svg")
         os.remove(os.path.join(self.root, "bench/results/costs.svg"))
         self.finds("--- bench/results/costs.svg")
-        self.replace("bench/README.md", "## Targets", "![flv](results/flv.svg)\n\n## Targets")
+        self.replace("bench/TARGETS.md", "## Why", "![flv](results/flv.svg)\n\n## Why")
         self.finds("--- bench/results/flv.svg", "library")
 
     def test_a_region_is_missed(self):
         self.replace("README.md", "<!-- figures: costs -->\n", "")
         self.finds("README.md: its regions are uring, servers, others, and not costs, uring, servers, others")
+
+    def test_a_missed_target_has_a_cause(self):
+        self.replace("bench/TARGETS.md", "### What TLS adds", "### What it adds")
+        self.finds("bench/TARGETS.md: tls-players, ", "missed, without the section 'What TLS adds'")
+        self.set_rounds("file-4096", "ns_per_operation", {"library": 30.25, "stdio": 20})
+        self.finds("file-4096, library / stdio: missed, and bench/compare/causes.py knows no cause")
 
     def test_what_is_shown_must_be_recorded(self):
         os.remove(os.path.join(self.root, "bench/results/saturated.csv"))

@@ -1,0 +1,45 @@
+"""Why targets are missed: of each the title of a section of bench/TARGETS.md, which has the profile and what another design would
+achieve. A missed target without one fails the check of the documents."""
+
+import fnmatch
+import re
+
+from compare.scenarios import LATENCY, MISSES, WITHOUT_WAITS
+
+TIE = "Rounds on both sides of the bound"
+# A title, and what it explains: patterns of scenarios, our variants, others' variants and figures. The first that matches is it.
+CAUSES = (
+    ("The distance of audio frames", ("*", "*", "*", LATENCY)),
+    ("Cold memory of cached groups", ("*publishers*", "*", "uring+gop-size=0", "*"), ("*publishers*", "*", "*", "user_us_per_frame"),
+     ("lines", "*", "*", MISSES)),
+    ("What TLS adds", ("tls-*", "*", "*", "*")),
+    ("The kernel's part of a send", ("peers-players*", "*", "*", "*"), ("capacity-players", "*", "*", "*")),
+    ("The capacity of publishers", ("capacity-publishers", "*", "*", "*")),
+    ("Slabs in the memory of few connections", ("*", "*", "*", "private_bytes_*")),
+    ("Publishers that are read as frames come", ("*publishers*", WITHOUT_WAITS, "*", "*")),
+    ("Two backends that read alike", ("*publishers*", "*", "epoll", "*")),
+    ("RTMP beside FLV", ("rtmp-*", "*", "*+flv", "*")),
+    ("Frames that are kept", ("kept-*", "*", "*", "*")),
+    ("A window receives before it delivers", ("paced*", "*+batch=*", "*", "*"), ("network-*", "*+batch=*", "epoll*", "*")),
+    ("A reference to each frame", *(("*", "*", theirs, "*") for theirs in ("shared-buffer*", "raw", "go-*")),
+     *((name, "*", "*", "*") for name in ("flv", "streaming-*", "pressure")), *((name, "*", "evbuffer", "*") for name in ("saturated", "fat")),
+     ("fat", "*", "read-buffer", "*")),
+    ("io_uring gathers less without a window", ("*", "*", "epoll-pool*", "*"), ("many", "*", "*", "syscalls_per_packet")),
+    ("One request at a time", ("resp-*", "*", "*", "*"), ("websocket*", "*", "*", "*")),
+    ("Long texts", ("text-*", "*", "*", "*")),
+)
+
+
+def cause_of(scenario, target):
+    """Of a target that statistics.judge() finds missed; None: there is none."""
+    paired = target["paired"]
+    if paired and paired["least"] <= target["bound"] <= paired["most"]:
+        return TIE
+    of = scenario, target["ours"], str(target["theirs"]), target["figure"]
+    return next((title for title, *patterns in CAUSES
+                 if any(all(map(fnmatch.fnmatchcase, of, pattern)) for pattern in patterns)), None)
+
+
+def anchor(title):
+    """What a section of that title is called in a link."""
+    return re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
