@@ -307,9 +307,9 @@ def uring_compared(recordings):
 
 def uring_says(gains, ties, losses):
     """One sentence; @gains, @losses: what is said of them."""
-    parts = [f"{verb} {found}" for verb, found in (("gains in", gains), ("loses in", losses)) if found]
-    parts.append(f"gains nothing in the {len(ties)} others, whose difference is under 10 %")
-    text = "io_uring itself, compared with our epoll backend and the same window or none, " + "; it ".join(parts) + "."
+    parts = [f"{verb} {found}" for verb, found in (("costs less in", gains), ("costs more in", losses)) if found]
+    parts.append(f"ties in the {len(ties)} others (a difference under 10 %)")
+    text = "Compared with our epoll backend with the same window or none, io_uring " + "; it ".join(parts) + "."
     return textwrap.wrap(text, 128, break_on_hyphens=False)
 
 
@@ -359,7 +359,7 @@ def unrecorded(recordings):
     partly = [name for name, scenario in scenarios.BY_NAME.items()
               if name in recordings and not set(scenario.variants) <= recordings[name].rounds.keys()]
     points = (("Not recorded yet", without),
-              ("Recorded without some of their variants, which came later or were not installed", partly))
+              ("Recorded without variants that were added later or were not installed", partly))
     return [line for heading, found in points
             for line in textwrap.wrap(f"- {heading}: {', '.join(f'`{name}`' for name in found) or 'none'}.", 128,
                                       subsequent_indent="  ", break_on_hyphens=False)]
