@@ -89,8 +89,9 @@ def rtsp(recordings):
 def delay(recordings):
     delays = [median(recordings, "latency-10", variant, key, "{:.1f}", 1000) for variant in ("uring", "uring+merge-window=0")
               for key in ("p50_us", "p99_us")]
+    without = "" if "-" in delays[2:] else f"; without one {delays[2]} and {delays[3]} ms"
     return delays, (f"Delay from publisher to player at a tenth of a core's capacity: median {delays[0]} ms, 99 % within {delays[1]} ms, most of it "
-                    f"the automatic merge window; without one {delays[2]} and {delays[3]} ms{summary.fewer(recordings, 'latency-10')}.")
+                    f"the automatic merge window{without}{summary.fewer(recordings, 'latency-10')}.")
 
 
 def clients(recordings):
