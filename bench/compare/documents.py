@@ -9,7 +9,7 @@ import difflib
 import os
 import re
 
-from compare import causes, points, report, results, scenarios, statistics, summary
+from compare import causes, points, report, results, scenarios, summary
 
 # Each region stands in its document once.
 REGIONS = {
@@ -55,13 +55,11 @@ def without_cause(root, recordings):
     """A line for each missed target of which bench/TARGETS.md does not say why."""
     sections = re.findall(r"^### (.*)$", read(os.path.join(root, TARGETS)), re.MULTILINE)
     wrong = []
-    for name, scenario in scenarios.BY_NAME.items():
-        recording = recordings.get(name)
-        for target in statistics.judge(scenario, recording.rounds, recording.counted) if recording else ():
-            title = causes.cause_of(name, target)
-            if not target["met"] and title not in sections:
-                wrong.append(f"{TARGETS}: {name}, {report.compared(target)}: missed, " +
-                             (f"without the section '{title}'" if title else "and bench/compare/causes.py knows no cause"))
+    for name, target in summary.judged(recordings):
+        title = causes.cause_of(name, target)
+        if not target["met"] and title not in sections:
+            wrong.append(f"{TARGETS}: {name}, {report.compared(target)}: missed, " +
+                         (f"without the section '{title}'" if title else "and bench/compare/causes.py knows no cause"))
     return wrong
 
 

@@ -47,18 +47,18 @@ def best(scenario, rounds, figure):
 
 
 def measure(target, theirs, rounds, counted):
-    """What the target is a bound on; None where it was not run, or not counted."""
+    """What the target is a bound on, None where it was not run, or not counted; and of a ratio of two variants what ratio() has."""
     if target.ours not in rounds or (target.theirs and theirs not in rounds) or not set(target.bases) <= rounds.keys():
-        return None
+        return None, None
     if target.bases:
         ours, others = (medians(rounds[name])[target.figure] - medians(rounds[base])[target.figure]
                         for name, base in zip((target.ours, theirs), target.bases))
-        return ours / others if others > 0 else None
+        return (ours / others if others > 0 else None), None
     if theirs and not target.added:
-        value = ratio(rounds[target.ours], rounds[theirs], target.figure)
-        return value and value["of_medians"]
+        paired = ratio(rounds[target.ours], rounds[theirs], target.figure)
+        return paired and paired["of_medians"], paired
     ours = {**medians(rounds[target.ours]), **counted.get(target.ours, {})}.get(target.figure)
-    return ours - medians(rounds[theirs])[target.figure] if target.added else ours
+    return (ours - medians(rounds[theirs])[target.figure] if target.added else ours), None
 
 
 def judge(scenario, rounds, counted):
@@ -67,10 +67,9 @@ def judge(scenario, rounds, counted):
     for target in scenario.targets:
         is_best = target.theirs == BEST
         theirs = best(scenario, rounds, target.figure) if is_best else target.theirs
-        measured = measure(target, theirs, rounds, counted)
+        measured, paired = measure(target, theirs, rounds, counted)
         if measured is not None:
-            is_ratio = theirs and not target.added and not target.bases
-            judged.append({"figure": target.figure, "ours": target.ours, "theirs": theirs, "best": is_best,
-                           "paired": ratio(rounds[target.ours], rounds[theirs], target.figure) if is_ratio else None, "added": target.added, "bases": target.bases, "bound": target.bound, "least": target.least, "measured": measured,
+            judged.append({"figure": target.figure, "ours": target.ours, "theirs": theirs, "best": is_best, "added": target.added,
+                           "bases": target.bases, "bound": target.bound, "least": target.least, "measured": measured, "paired": paired,
                            "met": measured >= target.bound if target.least else measured <= target.bound})
     return judged

@@ -23,6 +23,11 @@ def milliseconds(microseconds):
     return f"{microseconds / 1000:.{1 if microseconds < 9950 else 0}f}"
 
 
+def delays(figures, *keys):
+    """In milliseconds; "-" where there is none."""
+    return ", ".join(milliseconds(figures[key]) if key in figures else "-" for key in keys)
+
+
 def table(heading, rows):
     """Of cells that are text."""
     first, *others = ("| " + " | ".join(row) + " |" for row in (heading, *rows))
@@ -41,6 +46,14 @@ def medians(recordings, name):
     return report.summary(recordings[name].rounds, recordings[name].counted)
 
 
+def judged(recordings):
+    """Every target of the scenarios that have recordings: the scenario's name, and what statistics.judge() has."""
+    for name, scenario in scenarios.BY_NAME.items():
+        if recording := recordings.get(name):
+            for target in statistics.judge(scenario, recording.rounds, recording.counted):
+                yield name, target
+
+
 def why(name, target):
     """A link to the section that says why it is missed."""
     title = causes.cause_of(name, target)
@@ -48,19 +61,16 @@ def why(name, target):
 
 
 def targets(recordings):
-    """Every target of the scenarios that have recordings."""
-    rows = []
-    met = 0
-    for name, scenario in scenarios.BY_NAME.items():
-        recording = recordings.get(name)
-        for target in statistics.judge(scenario, recording.rounds, recording.counted) if recording else ():
-            known = report.WHAT if target["theirs"] and not target["added"] else {}
-            unit = known.get(target["figure"]) or report.UNITS.get(target["figure"], target["figure"])
-            paired = target["paired"]
-            rows.append((f"`{name}`", f"{report.compared(target, '`{}`')}, {unit}", f"{'>=' if target['least'] else '<='} {figure(target['bound'])}",
-                         figure(target["measured"]), f"{figure(paired['least'])} to {figure(paired['most'])}" if paired else "",
-                         "met" if target["met"] else "**missed**: " + why(name, target)))
-            met += target["met"]
+    """A line for each."""
+    rows, met = [], 0
+    for name, target in judged(recordings):
+        known = report.WHAT if target["theirs"] and not target["added"] else {}
+        unit = known.get(target["figure"]) or report.UNITS.get(target["figure"], target["figure"])
+        paired = target["paired"]
+        rows.append((f"`{name}`", f"{report.compared(target, '`{}`')}, {unit}", f"{'>=' if target['least'] else '<='} {figure(target['bound'])}",
+                     figure(target["measured"]), f"{figure(paired['least'])} to {figure(paired['most'])}" if paired else "",
+                     "met" if target["met"] else "**missed**: " + why(name, target)))
+        met += target["met"]
     return [f"{met} of {len(rows)} are met.", "", *table(("scenario", "what", "target", "measured", "rounds", ""), rows)]
 
 
@@ -130,7 +140,7 @@ def peers_publishers(recordings):
                   "bytes of memory a publisher"),
                  [(f"`{name}`", f"`{variant}`", cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
-                   ", ".join(milliseconds(figures[key]) if key in figures else "-" for key in ("unread_p50_us", "unread_p99_us")),
+                   delays(figures, "unread_p50_us", "unread_p99_us"),
                    thousands(figures["private_bytes_per_publisher"]) if "private_bytes_per_publisher" in figures else "-")
                   for name, variant, figures in variants_of(recordings, PUBLISHERS)])
 
@@ -142,7 +152,7 @@ def peers_players(recordings):
                  [(f"`{name}`", f"`{variant}`", cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
                    cell(figures, "segments_per_frame", "{:.2f}"),
-                   ", ".join(milliseconds(figures[key]) if key in figures else "-" for key in ("p50_us", "p99_us")),
+                   delays(figures, "p50_us", "p99_us"),
                    thousands(figures["private_bytes_per_player"]) if "private_bytes_per_player" in figures else "-")
                   for name, variant, figures in variants_of(recordings, PLAYERS)])
 
@@ -173,7 +183,7 @@ def tls(recordings):
                          *(", ".join(cell(each, key, form) for each in both)
                            for key, form in ((scenarios.PER_MBIT, "{:.0f}"), ("others_us_per_mbit", "{:.0f}"), ("load", "{:.2f}"),
                                              ("load_of_others", "{:.2f}"))),
-                         ", ".join(milliseconds(each[scenarios.LATENCY]) if scenarios.LATENCY in each else "-" for each in both),
+                         ", ".join(delays(each, scenarios.LATENCY) for each in both),
                          cell(added.get(one, {}), scenarios.PER_MBIT),
                          f"{own / other:.2f}" if own is not None and other and other > 0 and one != theirs else "-",
                          thousands(added[one][memory]) if one in added else "-"))

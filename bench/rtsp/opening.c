@@ -13,8 +13,9 @@
 
 #include "common/process.h"
 #include "rtsp/secure.h"
+#include "rtsp/tcp_table.h"
 
-enum { EVENTS = 256, PATIENCE_MS = 10000, LISTENING = 0x0A };
+enum { EVENTS = 256, PATIENCE_MS = 10000 };
 
 enum state {
     STATE_CONNECTING, /* start(): until the socket can be written */
@@ -115,18 +116,13 @@ static void start(work *w) {
     watch(w, s, EPOLLOUT);
 }
 
-/* Connections that the server has not accepted: of the listener in the kernel's table, which has
- * listeners first. */
+/* Connections that the server has not accepted. */
 static unsigned not_accepted(uint16_t port) {
-    char line[256];
-    unsigned own, state = LISTENING, waiting, found = 0;
-    FILE *table = fopen("/proc/net/tcp", "re");
-    if (!table || !fgets(line, sizeof line, table))
-        fail(EXIT_FAILURE, "/proc/net/tcp: %s", strerror(errno));
-    while (state == LISTENING && fgets(line, sizeof line, table))
-        if (sscanf(line, "%*u: %*8x:%x %*x:%*x %x %*x:%x", &own, &state, &waiting) == 3 && state == LISTENING &&
-            own == port)
-            found = waiting;
+    unsigned found = 0;
+    FILE *table = tcp_table_open();
+    for (tcp_row row; tcp_table_next(table, &row) && row.listens;)
+        if (row.own_port == port)
+            found = row.unread;
     fclose(table);
     return found;
 }

@@ -23,6 +23,7 @@
 #include "rtsp/opening.h"
 #include "rtsp/rtmp.h"
 #include "rtsp/secure.h"
+#include "rtsp/tcp_table.h"
 #include "rtsp/wire.h"
 
 enum { EVENTS = 256, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 10000, NAME = 32, READ_SIZE = 1 << 20 };
@@ -260,7 +261,8 @@ static uint32_t late_p99_us(void) {
     return late_count > 0 ? late_us[late_count * 99 / 100] : 0;
 }
 
-/* Says it when the last frame that counts has been given to the kernel, or waits for room. */
+/* Says it when the last frame that counts has been given to the kernel, or waits for room. So may
+ * others, which count. */
 static void print_result(uint64_t now) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
@@ -276,15 +278,10 @@ static void print_result(uint64_t now) {
 
 /* What the server's ends of the connections have received and its program has not read. */
 static void add_received(uint64_t *unread, const uint32_t *by_port) {
-    char line[256];
-    unsigned own, other, received;
-    FILE *table = fopen("/proc/net/tcp", "re");
-    if (!table)
-        fail(EXIT_FAILURE, "/proc/net/tcp: %s", strerror(errno));
-    while (fgets(line, sizeof line, table))
-        if (sscanf(line, "%*u: %*8x:%x %*8x:%x %*x %*x:%x", &own, &other, &received) == 3 && own == set.port &&
-            by_port[other & UINT16_MAX] > 0)
-            unread[by_port[other & UINT16_MAX] - 1] += received;
+    FILE *table = tcp_table_open();
+    for (tcp_row row; tcp_table_next(table, &row);)
+        if (row.own_port == set.port && by_port[row.other_port] > 0)
+            unread[by_port[row.other_port] - 1] += row.unread;
     fclose(table);
 }
 
@@ -309,7 +306,7 @@ static uint64_t unread_since(uint32_t index, uint64_t unread, uint64_t *due, uin
     uint32_t frame = s->next;
     while (frame > first && bytes.ends[frame - 1] > at)
         frame--;
-    if (unread == 0 || frame == s->next)
+    if (frame == s->next)
         return now;
     media_due(&what, set.arrivals, index, set.streams, due, frames_of_each());
     return start + due[frame - first];
@@ -343,12 +340,12 @@ static void send_frame(stream *s, uint64_t due, uint64_t now) {
     write_once(s);
     if (frames_cold > 0 && --frames_cold == 0)
         say("warm");
-    if (frames_counted == 0 || --frames_counted > 0)
+    if (frames_counted == 0)
         return;
-    frames_counted = 1; /* those that wait for room count */
-    print_result(now);
-    frames_counted = 0;
-    print_unread(now);
+    if (frames_counted == 1)
+        print_result(now);
+    if (--frames_counted == 0)
+        print_unread(now);
 }
 
 static void send_all(void) {

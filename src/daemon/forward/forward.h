@@ -80,7 +80,7 @@ void forward_fail(struct forward *forward, const char *reason);
  * attempt. */
 void forward_again(struct forward *forward);
 
-/* For its session, while it negotiates: what it waits for now. @step: one word; static */
+/* For its session, while it negotiates: what it is waiting for. @step: one word; static */
 void forward_begin_step(struct forward *forward, const char *step);
 
 /* For its session: media are sent. */

@@ -162,7 +162,7 @@ void pull_held_up(struct pull *pull, uint64_t now);
 /* For its session, which has let go likewise: the camera is at another place. */
 void pull_redirect(struct pull *pull, const struct pull_target *target);
 
-/* For its session, while it negotiates: what it waits for now. @step: one word; static */
+/* For its session, while it negotiates: what it is waiting for. @step: one word; static */
 void pull_begin_step(struct pull *pull, const char *step);
 
 /* For its session: media come. */

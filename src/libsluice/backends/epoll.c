@@ -342,7 +342,7 @@ static void accept_all(sluice_io *io) {
     }
 }
 
-/* The events that somebody waits for now. */
+/* The events that somebody is waiting for. */
 static uint32_t wanted(const sluice_io *io) {
     bool reads = io->accepting || target_pending(io) || (io->wants_receive && io->receiving == IO_RECV_OFF);
     return (reads ? EPOLLIN : 0) | (io->ready.blocked || io->connecting ? EPOLLOUT : 0);
