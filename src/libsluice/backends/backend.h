@@ -189,6 +189,7 @@ struct sluice_io {
     /* blocks for the next read of several; 0: before the first, or with io_uring none is tried */
     uint8_t burst;
     bool burst_full; /* the last such read has filled all of its blocks */
+    bool outrun;     /* and was the longest that there is; io_uring's alone */
     bool polled;     /* what is armed is a poll; io_uring's alone */
     bool hung_up;    /* and it has announced the end of both directions, or a reset */
     /* blocks in a row that were filled up, or with bundles, bundles in a row that were cut short;

@@ -70,6 +70,11 @@ static bool is_multishot(const uring *u, sluice_io *io) {
     return u->features.multishot && io->domain != AF_UNIX && !io->urgent;
 }
 
+/* Whether reads of several blocks can take the place of its receives. */
+static bool has_bursts(const uring *u, sluice_io *io) {
+    return is_multishot(u, io) && burst_most(pool_block_size(io->chain.pool)) > 1;
+}
+
 static void arm_select(uring *u, sluice_io *io, struct io_uring_sqe *sqe, bool many) {
     io_uring_prep_recv(sqe, io->fd, NULL, 0, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
@@ -271,6 +276,18 @@ static uint32_t heavy_share(buffer_ring *ring) {
 }
 
 /*
+ * What has ended for want of a block, and waits with many, would get one or a few again: with each
+ * a completion and another receive to arm, so a loop that is behind would not catch up. A poll
+ * and its reads cost the same, whatever has gathered in the socket. Not where that outruns the
+ * longest read: a bundle takes as much, unless there are so @many that few get one in a turn.
+ */
+static void go_over_to_reads(const uring *u, sluice_io *io, bool many) {
+    bool wanted = io->outrun && u->features.bundle ? many : io->starved;
+    if (wanted && io->burst == 0 && has_bursts(u, io))
+        io->burst = FIRST_BURST;
+}
+
+/*
  * Arms the light ones, then the heavy ones, each in order, no more of them than the blocks in the
  * ring can serve: arming all at once would let the first ones drain the ring and send the others
  * straight back, again and again. Where many wait, the light ones get a block each, ahead of
@@ -279,13 +296,15 @@ static uint32_t heavy_share(buffer_ring *ring) {
  */
 static void arm_waiting(uring *u, buffer_ring *ring) {
     uint32_t blocks = ring->count, kept = heavy_share(ring);
-    bool crowded = ring->waiting.count > blocks / CROWD_SHARE;
+    bool crowded = ring->waiting.count > blocks / CROWD_SHARE, many = ring->waiting.count > blocks;
     bool pressed = pool_is_pressed(ring->pool);
     bool served = false;
     sluice_io *next;
 
     for (sluice_io *io = ring->waiting.first; io; io = next) {
         next = io->queue_next;
+        if (crowded && !pressed)
+            go_over_to_reads(u, io, many);
         bool brings_room = io->aim || target_pending(io) || is_for_bursts(io, pressed);
         bool single = crowded && io->light;
         uint32_t room = blocks - (io->light ? kept : 0);
@@ -389,7 +408,8 @@ static int take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
     buffer_ring *ring = ring_of(u, io);
     sluice_block *block;
     bool filled_up;
-    io->taken = taken_lately(u, io);
+    const uint32_t before = taken_lately(u, io);
+    io->taken = before;
     io->taken_at = u->turn / LATELY_TURNS;
     io->served = true;
     ring->filled_bytes += n;
@@ -417,6 +437,7 @@ static int take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
         aim_drop(io);
         sluice_chain_append(&io->chain, block);
     } while (n > 0);
+    io->outrun &= io->taken - before >= FIRST_BURST;
     return filled_up;
 }
 
@@ -493,7 +514,7 @@ static void receive_is_over(uring *u, sluice_io *io) {
 /* Of one that is armed for as many blocks as come: whether it comes to more than one completion
  * where one read would do, and has done so before. */
 static bool is_better_read(const uring *u, sluice_io *io, bool pressed) {
-    if (io->streak < FULL_STREAK || !is_multishot(u, io) || burst_most(pool_block_size(io->chain.pool)) == 1)
+    if (io->streak < FULL_STREAK || !has_bursts(u, io))
         return false;
     io->burst = FIRST_BURST;
     return is_for_bursts(io, pressed);
@@ -625,7 +646,7 @@ static void read_burst(uring *u, sluice_io *io) {
     }
     bool left;
     ssize_t n = burst_read_counted(io, &burst, &left);
-    bool full = n > 0 && burst_is_full(&burst, (size_t)n);
+    bool full = n > 0 && burst_is_full(&burst, (size_t)n), longest = full && blocks == most;
     int error = burst_take(io, &burst, most, n > 0 ? (size_t)n : 0);
     if (n > 0) {
         u->receives++;
@@ -636,13 +657,14 @@ static void read_burst(uring *u, sluice_io *io) {
         bool is_short = left && !full;
         set_unread(u, io, left || io->hung_up);
         io->urgent = is_short && sockatmark(io->fd) == 1;
+        io->outrun = longest;
         aim_judge(io, (uint32_t)n);
         target_tell_received(io);
     }
     if (error || (n <= 0 && !is_passing((int)n))) {
         stop(u, io);
         target_tell_ended(io, error ? error : (int)n);
-    } else if (is_polled(io) && !stays_polled(u, io, pool_is_pressed(ring->pool), full && blocks == most)) {
+    } else if (is_polled(io) && !stays_polled(u, io, pool_is_pressed(ring->pool), longest)) {
         cancel_receive(u, io);
     }
 }
