@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "backends/aim.h"
@@ -25,6 +26,11 @@ enum {
      * where there are not, since a stream's next key picture would be polled for again */
     SMALL_STREAK = 16,
     LONG_SMALL_STREAK = 250,
+    /* what reads of several blocks take in one turn, in stocks of a ring of full blocks: consumers
+     * run behind the turn, and until then all of it is held */
+    READ_STOCKS = 16,
+    /* bytes of a bundle that is as good as a read */
+    LEAST_BUNDLE = BURST_BYTES / 4,
 };
 
 static buffer_ring *ring_of(uring *u, const sluice_io *io) {
@@ -275,6 +281,12 @@ static uint32_t heavy_share(buffer_ring *ring) {
     return share;
 }
 
+/* Whether more has gathered in the socket than one block holds. */
+static bool has_gathered(const sluice_io *io) {
+    int bytes;
+    return ioctl(io->fd, FIONREAD, &bytes) == 0 && bytes > (int)pool_block_size(io->chain.pool);
+}
+
 /*
  * What has ended for want of a block, and waits with many, would get one or a few again: with each
  * a completion and another receive to arm, so a loop that is behind would not catch up. A poll
@@ -283,7 +295,9 @@ static uint32_t heavy_share(buffer_ring *ring) {
  */
 static void go_over_to_reads(const uring *u, sluice_io *io, bool many) {
     bool wanted = io->outrun && u->features.bundle ? many : io->starved;
-    if (wanted && io->burst == 0 && has_bursts(u, io))
+    if (!wanted || io->burst > 0 || io->one_block || io->fragmented || io->interval > 0 || !has_bursts(u, io))
+        return;
+    if (has_gathered(io))
         io->burst = FIRST_BURST;
 }
 
@@ -437,7 +451,7 @@ static int take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
         aim_drop(io);
         sluice_chain_append(&io->chain, block);
     } while (n > 0);
-    io->outrun &= io->taken - before >= FIRST_BURST;
+    io->outrun &= (uint64_t)(io->taken - before) * pool_block_size(ring->pool) >= LEAST_BUNDLE;
     return filled_up;
 }
 
@@ -624,6 +638,11 @@ static bool stays_polled(const uring *u, sluice_io *io, bool pressed, bool full)
     return is_for_bursts(io, pressed);
 }
 
+/* Whether reads have taken what is theirs in this turn. */
+static bool has_read_enough(const uring *u, const buffer_ring *ring) {
+    return u->received >= (uint64_t)READ_STOCKS * ring->least_stock * pool_block_size(ring->pool);
+}
+
 /*
  * What has come, as far as the blocks of one read reach. Where there are none, or memory is short,
  * another kind of receive takes over, which waits for its turn. What a read leaves may be no new
@@ -675,8 +694,12 @@ static void read_burst(uring *u, sluice_io *io) {
  */
 static void poll_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     io->hung_up |= result > 0 && result & POLLHUP;
-    if (io->receiving == IO_RECV_POLLED && result > 0)
-        read_burst(u, io);
+    if (io->receiving == IO_RECV_POLLED && result > 0) {
+        if (has_read_enough(u, ring_of(u, io)))
+            set_unread(u, io, true);
+        else
+            read_burst(u, io);
+    }
     if (flags & IORING_CQE_F_MORE)
         return;
     receive_is_over(u, io);
@@ -684,12 +707,13 @@ static void poll_completed(uring *u, sluice_io *io, int result, uint32_t flags) 
         wait_for_arming(u, io, false);
 }
 
-/* Those that are unread when it is called. */
+/* Those that are unread when it is called, the first ones of them if that is much: the others are
+ * the first ones of the next turn. */
 uint32_t uring_receive_read_unread(uring *u) {
-    uint32_t count = u->unread.count;
-    for (uint32_t i = 0; i < count && u->unread.first; i++)
+    uint32_t count = u->unread.count, i;
+    for (i = 0; i < count && u->unread.first && !has_read_enough(u, ring_of(u, u->unread.first)); i++)
         read_burst(u, u->unread.first);
-    return count;
+    return i;
 }
 
 /*
