@@ -1,4 +1,4 @@
-"""What the README shows of other programs, as it shows it: nginx in front of HTTP, and GStreamer's curlhttpsink."""
+"""What the READMEs show of other programs, as they show it: nginx in front of HTTP, and GStreamer's curlhttpsink."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import harness
 from harness import Daemon, Player, Publisher
 from test_request_smuggling import find, proxy
 
-README = os.path.join(harness.SOURCE_DIR, "README.md")
+PROXIES = os.path.join(harness.SOURCE_DIR, "src", "daemon", "README.md")
 
 NGINX = """
 daemon off; master_process off; pid %%(folder)s/pid; error_log stderr crit;
@@ -38,10 +38,10 @@ class Front:
 
 class ReadmeTest(unittest.TestCase):
     def test_nginx(self):
-        """With the directives that the README names, each tag goes through while the stream lasts, and more than 1 MB of them."""
+        """With the directives that the daemon's README names, each tag goes through while the stream lasts, and more than 1 MB of them."""
         if not find("nginx"):
             self.skipTest("nginx is not installed: tools/install-deps test")
-        with open(README, encoding="utf-8") as file:
+        with open(PROXIES, encoding="utf-8") as file:
             text = file.read()
         paragraph = text[text.index("nginx as an HTTP proxy"):].split("\n", 2)
         directives = " ".join(re.findall(r"`([a-z_][^`]*;)`", " ".join(paragraph[:2])))

@@ -17,6 +17,9 @@ except ImportError:
     harness.skip_file("the Python package websockets is not installed: tools/install-deps test")
 
 
+README = ("src", "daemon", "README.md")
+
+
 def read(*path):
     with open(os.path.join(harness.SOURCE_DIR, *path), encoding="utf-8") as file:
         return file.read()
@@ -39,8 +42,8 @@ def configurations(text):
 
 
 def urls():
-    """Of README's part about TLS: {scheme: URL}."""
-    part = read("README.md").partition("**TLS.**")[2].partition("**Proxies.**")[0]
+    """Of the part about TLS in the daemon's README: {scheme: URL}."""
+    part = read(*README).partition("## Listeners with TLS\n")[2].partition("\n## ")[0]
     return {url.partition(":")[0]: url for url in re.findall(r"^    (\w+://\S+)", part, re.MULTILINE)}
 
 
@@ -60,7 +63,7 @@ class DocumentCase(FilesCase):
 
 class StartTest(DocumentCase):
     def test_commands(self):
-        found = {"README.md": commands(read("README.md")), "sluiced(8)": commands(manual())}
+        found = {"the daemon's README": commands(read(*README)), "sluiced(8)": commands(manual())}
         for document, texts in found.items():
             self.assertEqual(len(texts), 1, document)
             with self.subTest(document, command=texts[0]):
@@ -93,7 +96,7 @@ class StartTest(DocumentCase):
 
 
 class UrlTest(DocumentCase):
-    """README's URLs, with an address and ports of this test; the daemon has README's options."""
+    """The README's URLs, with an address and ports of this test; the daemon has the README's options."""
 
     def setUp(self):
         super().setUp()
