@@ -9,6 +9,7 @@ from compare.scenarios import LATENCY, MISSES, WITHOUT_WAITS
 TIE = "Rounds on both sides of the bound"
 # A title, and what it explains: patterns of scenarios, our variants, others' variants and figures. The first that matches is it.
 CAUSES = (
+    ("A loaded core without a window", ("latency-90", "uring+merge-window=0", "*", LATENCY)),
     ("The distance of audio frames", ("*", "*", "*", LATENCY)),
     ("Cold memory of cached groups", ("*publishers*", "*", "uring+gop-size=0", "*"), ("*publishers*", "*", "*", "user_us_per_frame"),
      ("lines", "*", "*", MISSES)),
