@@ -114,8 +114,8 @@ enum io_receiving {
      * come. Set by arm_poll(), and by set_unread() from UNREAD
      */
     IO_RECV_POLLED,
-    /* the same, and the last read has left something: in the queue of the unread, and read again in
-     * the next turn; set by set_unread() */
+    /* the same, and the last read has left something, or the turn's reads have ended before it: in
+     * the queue of the unread, and read in the next turn; set by set_unread() */
     IO_RECV_UNREAD,
     /* armed for one block: memory is short, or no more is wanted; set by arm_select() */
     IO_RECV_SINGLE,

@@ -100,10 +100,14 @@ static void arm_poll(sluice_io *io, struct io_uring_sqe *sqe) {
     io->streak = 0;
 }
 
+static bool allows_bursts(const sluice_io *io, bool pressed) {
+    return !pressed && !io->one_block && !io->fragmented && !io->urgent && io->interval == 0;
+}
+
 /* Reading into several blocks at once by a system call, where that costs less than a completion for
  * each block. */
 static bool is_for_bursts(const sluice_io *io, bool pressed) {
-    return io->burst > 1 && !pressed && !io->one_block && !io->fragmented && !io->urgent && io->interval == 0;
+    return io->burst > 1 && allows_bursts(io, pressed);
 }
 
 static void leave_waiting(buffer_ring *ring, sluice_io *io) {
@@ -293,11 +297,9 @@ static bool has_gathered(const sluice_io *io) {
  * and its reads cost the same, whatever has gathered in the socket. Not where that outruns the
  * longest read: a bundle takes as much, unless there are so @many that few get one in a turn.
  */
-static void go_over_to_reads(const uring *u, sluice_io *io, bool many) {
+static void go_over_to_reads(const uring *u, sluice_io *io, bool pressed, bool many) {
     bool wanted = io->outrun && u->features.bundle ? many : io->starved;
-    if (!wanted || io->burst > 0 || io->one_block || io->fragmented || io->interval > 0 || !has_bursts(u, io))
-        return;
-    if (has_gathered(io))
+    if (wanted && io->burst == 0 && allows_bursts(io, pressed) && has_bursts(u, io) && has_gathered(io))
         io->burst = FIRST_BURST;
 }
 
@@ -317,8 +319,8 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
 
     for (sluice_io *io = ring->waiting.first; io; io = next) {
         next = io->queue_next;
-        if (crowded && !pressed)
-            go_over_to_reads(u, io, many);
+        if (crowded)
+            go_over_to_reads(u, io, pressed, many);
         bool brings_room = io->aim || target_pending(io) || is_for_bursts(io, pressed);
         bool single = crowded && io->light;
         uint32_t room = blocks - (io->light ? kept : 0);
