@@ -7,6 +7,7 @@ import re
 from compare.scenarios import LATENCY, MISSES, WITHOUT_WAITS
 
 TIE = "Rounds on both sides of the bound"
+TIE_WITHIN, TIE_MET = 0.10, 2  # The median is so close to the bound, and so many rounds meet it.
 # A title, and what it explains: patterns of scenarios, our variants, others' variants and figures. The first that matches is it.
 CAUSES = (
     ("A loaded core without a window", ("latency-90", "uring+merge-window=0", "*", LATENCY)),
@@ -31,10 +32,17 @@ CAUSES = (
 )
 
 
+def is_tie(target):
+    """Whether the rounds cannot tell if it is met or missed."""
+    bound, least, paired = target["bound"], target["least"], target["paired"]
+    if not paired or abs(target["measured"] / bound - 1) > TIE_WITHIN:
+        return False
+    return sum(one >= bound if least else one <= bound for one in paired["each"]) >= TIE_MET
+
+
 def cause_of(scenario, target):
     """Of a target that statistics.judge() finds missed; None: there is none."""
-    paired = target["paired"]
-    if paired and paired["least"] <= target["bound"] <= paired["most"]:
+    if is_tie(target):
         return TIE
     of = scenario, target["ours"], str(target["theirs"]), target["figure"]
     return next((title for title, *patterns in CAUSES

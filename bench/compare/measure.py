@@ -200,6 +200,15 @@ def processor_seconds(pid):
     return total / 1e9, user, system
 
 
+def wake_ups(pid):
+    """How often the threads of a process have slept, by the kernel's count."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/status", encoding="ascii") as file:
+            total += next(int(line.split()[1]) for line in file if line.startswith("voluntary_ctxt_switches:"))
+    return total
+
+
 def memory_kib(pid):
     """Resident, and resident and shared with nobody."""
     values = {"Rss": 0, "Private_Clean": 0, "Private_Dirty": 0}

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from compare import certificate, perf as counters
-from compare.measure import GRACE, SENDER_CPU, Bench, cpu, memory_kib, processor_seconds, workers
+from compare.measure import GRACE, SENDER_CPU, Bench, cpu, memory_kib, processor_seconds, wake_ups, workers
 from compare.peers import OTHERS
 from compare.processes import Lost, Program, RunError
 from compare.scenarios import REAL
@@ -56,6 +56,7 @@ class Clock:
     def __init__(self, server, others):
         self.server, self.others = server, others
         self.begin, self.begun, self.others_begin = processor_seconds(server.pid), time.monotonic(), self._others()
+        self.wake_ups_begin = wake_ups(server.pid)
 
     def _others(self):
         return sum(processor_seconds(other.process.pid)[0] for other in self.others)
@@ -64,6 +65,10 @@ class Clock:
         """Of the server, in all and by mode; of the others; and seconds that have passed."""
         wall, end = time.monotonic() - self.begun, processor_seconds(self.server.pid)
         return [after - before for after, before in zip(end, self.begin)], self._others() - self.others_begin, wall
+
+    def wake_ups_per_s(self):
+        """Of the server's threads."""
+        return (wake_ups(self.server.pid) - self.wake_ups_begin) / (time.monotonic() - self.begun)
 
     def load(self):
         (used, *_), others, wall = self.read()
@@ -175,6 +180,7 @@ class MediaBench(Bench):
             sent = self._expect(sender, "result", clock, slack)
             # What is under way now stands for what was under way in the beginning.
             spans, others_used, wall = clock.read()
+            waking = clock.wake_ups_per_s()
             arrived = self._expect(player, "result", clock, slack) if player else {}
             for one in load:
                 one.deadline = deadline  # All was done in time: what follows only asks for it.
@@ -194,6 +200,7 @@ class MediaBench(Bench):
                 one.finish()
         values = figures(scenario, plan, spans, others_used, wall, sends)
         values.update({
+            "wake_ups_per_s": waking,
             "resident_kib": finished[0],
             "private_kib": finished[1],
             "private_bytes_per_publisher": 1024 * (published - listening) / len(streams),
@@ -214,7 +221,8 @@ class MediaBench(Bench):
         """All of them, playing: they have what was sent before the span, or it is on its way."""
         port = server.ports["http" if play == "flv" else play]
         player = Program([self.play, "--port", port, "--protocol", play, *options, *(["--join"] if server.is_late else []),
-                          "--players", str(scenario.players), *plan["playing"], *cpu(SENDER_CPU), *streams], deadline)
+                          "--players", str(scenario.players), *plan["playing"], *cpu(SENDER_CPU),
+                          *(server.played_as(stream, play) for stream in streams)], deadline)
         try:
             player.expect("connected")
             server.wait("players", lambda: server.playing(len(streams) * scenario.players))

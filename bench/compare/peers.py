@@ -211,7 +211,8 @@ class Srs(Server):
 
 
 class MediaMtx(Server):
-    """MediaMTX on one processor: its HTTP API."""
+    """MediaMTX on one processor: its HTTP API. By RTMP it has a stream when it has seen 2 s of it, and players of a stream that it has not
+    are refused, so it has no part in scenarios with RTMP players, who connect before."""
 
     VARIABLE = "SLUICE_BENCH_MEDIAMTX"
     CONFIGURATION = {
@@ -236,16 +237,19 @@ class MediaMtx(Server):
         self.pid = program.process.pid
         self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
 
-    def _paths(self):
+    def _list(self, what):
         found, pages, page = [], 1, 0
         while page < pages:
-            answer = json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/v3/paths/list?itemsPerPage=1000&page={page}"))
+            answer = json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/v3/{what}/list?itemsPerPage=1000&page={page}"))
             found += answer["items"]
             pages, page = answer["pageCount"], page + 1
         return found
 
+    def _paths(self):
+        return self._list("paths")
+
     def published(self, streams, plan):
-        return sum(one["ready"] for one in self._paths()) == streams
+        return sum(one["ready"] for one in self._paths()) == streams or len(self._list("rtmpconns")) == streams
 
     def playing(self, players):
         return sum(len(one["readers"]) for one in self._paths()) == players
@@ -254,4 +258,59 @@ class MediaMtx(Server):
         return sum(one["bytesReceived"] for one in self._paths()) >= plan["bytes"]
 
 
-OTHERS = {"mediamtx": MediaMtx, "nginx-rtmp": NginxRtmp, "srs": Srs, "gortsplib": Gortsplib}  # By the first word of a variant.
+class ZlMediaKit(Server):
+    """ZLMediaKit with one thread, and without the conversions to other protocols that it makes by default: its HTTP API. "zlmediakit"
+    sends each frame as it comes, as by default; "zlmediakit+mw=N" gathers for N ms."""
+
+    VARIABLE, SECRET = "SLUICE_BENCH_ZLMEDIAKIT", "bench"
+    CONFIGURATION = {
+        "api": {"apiDebug": 0, "secret": SECRET},
+        "general": {"listen_ip": "127.0.0.1", "mergeWriteMS": 0},
+        "protocol": {"add_mute_audio": 0, **{f"enable_{name}": 0 for name in ("hls", "hls_fmp4", "mp4", "rtsp", "rtmp", "ts", "fmp4")}},
+        "rtmp": {"keepAliveSecond": 600}, "rtsp": {"keepAliveSecond": 600}, "http": {"keepAliveSecond": 600},
+        "rtp_proxy": {"port": 0}, "rtc": {"port": 0, "tcpPort": 0}, "srt": {"port": 0}, "onvif": {"port": 0}, "shell": {"port": 0},
+    }
+
+    @classmethod
+    def missing(cls, _folder):
+        return None if find(cls.VARIABLE, "MediaServer") else (
+            f"there is no MediaServer in PATH, nor in {cls.VARIABLE} (bench/README.md)")
+
+    def __init__(self, stack, deadline, settings):
+        asked = dict(setting.split("=") for setting in settings.split("+")[1:])
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        self.ports = {name: str(free_port()) for name in ("rtmp", "rtsp", "http")}
+        sections = {name: dict(section) for name, section in self.CONFIGURATION.items()}
+        sections["general"]["mergeWriteMS"] = asked.get("mw", 0)
+        for name, port in self.ports.items():
+            sections[name].update(port=port, sslport=0)
+        path = os.path.join(folder, "config.ini")
+        with open(path, "w", encoding="ascii") as file:
+            for name, section in sections.items():
+                file.write("\n".join([f"[{name}]", *(f"{key}={value}" for key, value in section.items()), ""]))
+        program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "MediaServer"), "-c", path, "-t", "1", "-l", "4",
+                                               "--log-dir", folder + "/"], deadline,
+                                              log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
+        self.pid = program.process.pid
+        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
+
+    @staticmethod
+    def played_as(stream, protocol):
+        return stream + ".live" if protocol == "flv" else stream
+
+    def _streams(self):
+        url = f"http://127.0.0.1:{self.ports['http']}/index/api/getMediaList?secret={self.SECRET}"
+        return json.loads(ask(url)).get("data", [])
+
+    def published(self, streams, plan):
+        return sum(bool(one["tracks"]) for one in self._streams()) == streams
+
+    def playing(self, players):
+        return sum(one["readerCount"] for one in self._streams()) == players
+
+    def received(self, streams, plan):
+        return sum(one["totalBytes"] for one in self._streams()) >= plan["bytes"]
+
+
+OTHERS = {"mediamtx": MediaMtx, "nginx-rtmp": NginxRtmp, "srs": Srs, "gortsplib": Gortsplib,
+          "zlmediakit": ZlMediaKit}  # By the first word of a variant.

@@ -6,26 +6,29 @@ from compare import scenarios, statistics, summary
 
 PUBLISHERS, TICKS, PLAYERS, MORE_PLAYERS = "peers-publishers", "peers-publishers-500", "peers-players", "peers-players-2000"
 FLV_PLAYERS = "peers-players-flv"
-OTHERS = ("nginx-rtmp", "srs", "gortsplib")
-SERVERS = ("sluiced", "nginx-rtmp", "SRS", "gortsplib")
-# What a row is called, its scenario, the variant of ours, and those of others that it is compared with.
+OTHERS = ("nginx-rtmp", "srs", "mediamtx", "zlmediakit")
+SERVERS = ("sluiced", "nginx-rtmp", "SRS", "MediaMTX", "ZLMediaKit")
+WINDOWLESS = ("mediamtx", "zlmediakit")
+# What a row is called, its scenario, the variant of ours, those of others that it is compared with on equal terms, and those that
+# are shown without a ratio: they have no window, or read frames as they come, and ours does not.
 ROWS = (
-    ("500 RTMP players, our default window of 24 ms", PLAYERS, "uring", ("nginx-rtmp",)),
-    ("the same, no merge window", PLAYERS, "uring+merge-window=0", ("nginx-rtmp",)),
-    ("the same, 350 ms on both sides", PLAYERS, "uring+merge-window=350", ("srs",)),
-    ("2000 RTMP players, most of them read every 50 ms, 24 ms", MORE_PLAYERS, "uring", ("nginx-rtmp",)),
-    ("the same, no merge window", MORE_PLAYERS, "uring+merge-window=0", ("nginx-rtmp",)),
-    ("the same, 350 ms on both sides", MORE_PLAYERS, "uring+merge-window=350", ("srs",)),
-    ("500 HTTP-FLV players, 20 ms on both sides", FLV_PLAYERS, "uring+merge-window=20", ("srs+mw=20",)),
-    ("the same, 350 ms on both sides", FLV_PLAYERS, "uring+merge-window=350", ("srs",)),
-    ("100 RTMP publishers, independent, read every 100 ms, by SRS too", PUBLISHERS, "uring", ("nginx-rtmp", "srs+mr=100")),
-    ("the same, as frames come, no window", PUBLISHERS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
-    ("500 RTMP publishers in ticks of 5 ms, read every 100 ms, by SRS too", TICKS, "uring", ("nginx-rtmp", "srs+mr=100")),
-    ("the same, as frames come, no window", TICKS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs")),
-    ("500 RTSP players, 24 ms", "peers-rtsp-players", "uring", ("gortsplib",)),
-    ("the same, no merge window", "peers-rtsp-players", "uring+merge-window=0", ("gortsplib",)),
-    ("100 RTSP publishers, read every 100 ms", "peers-rtsp-publishers", "uring", ("gortsplib",)),
-    ("the same, as frames come, no window", "peers-rtsp-publishers", scenarios.WITHOUT_WAITS, ("gortsplib",)),
+    ("500 RTMP players, our default window of 24 ms", PLAYERS, "uring", (), ("nginx-rtmp", "zlmediakit")),
+    ("the same, no merge window", PLAYERS, "uring+merge-window=0", ("nginx-rtmp", "zlmediakit"), ()),
+    ("the same, 350 ms on both sides", PLAYERS, "uring+merge-window=350", ("srs", "zlmediakit+mw=350"), ()),
+    ("2000 RTMP players, most of them read every 50 ms, 24 ms", MORE_PLAYERS, "uring", (), ("nginx-rtmp", "zlmediakit")),
+    ("the same, no merge window", MORE_PLAYERS, "uring+merge-window=0", ("nginx-rtmp", "zlmediakit"), ()),
+    ("the same, 350 ms on both sides", MORE_PLAYERS, "uring+merge-window=350", ("srs", "zlmediakit+mw=350"), ()),
+    ("500 HTTP-FLV players, no merge window", FLV_PLAYERS, "uring+merge-window=0", ("zlmediakit",), ()),
+    ("the same, 20 ms on both sides", FLV_PLAYERS, "uring+merge-window=20", ("srs+mw=20",), ()),
+    ("the same, 350 ms on both sides", FLV_PLAYERS, "uring+merge-window=350", ("srs", "zlmediakit+mw=350"), ()),
+    ("100 RTMP publishers, independent, read every 100 ms, by SRS too", PUBLISHERS, "uring", ("srs+mr=100",), ("nginx-rtmp", *WINDOWLESS)),
+    ("the same, as frames come, no window", PUBLISHERS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs", *WINDOWLESS), ()),
+    ("500 RTMP publishers in ticks of 5 ms, read every 100 ms, by SRS too", TICKS, "uring", ("srs+mr=100",), ("nginx-rtmp", *WINDOWLESS)),
+    ("the same, as frames come, no window", TICKS, scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs", *WINDOWLESS), ()),
+    ("500 RTSP players, 24 ms", "peers-rtsp-players", "uring", (), ("mediamtx",)),
+    ("the same, no merge window", "peers-rtsp-players", "uring+merge-window=0", ("mediamtx",), ()),
+    ("100 RTSP publishers, read every 100 ms", "peers-rtsp-publishers", "uring", (), WINDOWLESS),
+    ("the same, as frames come, no window", "peers-rtsp-publishers", scenarios.WITHOUT_WAITS, WINDOWLESS, ()),
 )
 
 
@@ -42,19 +45,22 @@ def ratio(recordings, name, ours, theirs):
 
 
 def both_sides(recordings, name, variant):
-    """Microseconds per Mbit, of the server and of the publishers and players that load it; where there are players, the delay."""
+    """Microseconds per Mbit, of the server and of the publishers and players that load it; the delay, of publishers
+    without players how old what is not read may be."""
     costs = ", ".join(median(recordings, name, variant, key) for key in (scenarios.PER_MBIT, "others_us_per_mbit"))
-    delay = summary.medians(recordings, name).get(variant, {}).get(scenarios.LATENCY) if name in recordings else None
+    figures = summary.medians(recordings, name).get(variant, {}) if name in recordings else {}
+    delay = figures.get(scenarios.LATENCY, figures.get("unread_p99_us"))
     return costs + (f"; {summary.milliseconds(delay)} ms" if delay else "")
 
 
 def servers(recordings):
-    """The CPU of both sides, and ours of each other's where there is something to compare."""
+    """The CPU of both sides, and ours divided by each other's where the terms are equal."""
     rows = []
-    for title, name, ours, compared in ROWS:
-        by_server = {other.partition("+")[0]: other for other in compared}
-        theirs = [f"{both_sides(recordings, name, by_server[other])}: {ratio(recordings, name, ours, by_server[other])}"
-                  if other in by_server else "" for other in OTHERS]
+    for title, name, ours, equal, unequal in ROWS:
+        cells = {other.partition("+")[0]: both_sides(recordings, name, other) for other in (*equal, *unequal)}
+        for other in equal:
+            cells[other.partition("+")[0]] += f": {ratio(recordings, name, ours, other)}"
+        theirs = [cells.get(other, "") for other in OTHERS]
         rows.append((title + summary.fewer(recordings, name), both_sides(recordings, name, ours), *theirs))
     return summary.table(("streams of 1 Mbit/s", *SERVERS), rows)
 

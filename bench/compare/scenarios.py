@@ -306,22 +306,26 @@ SENT_IN = (("", "independent", "independent", 10), ("-ticks", "in ticks of 5 ms,
 # Publishers without players are read every 100 ms, by SRS with mr=100; as they come; and without a window, as by the others.
 AS_IT_COMES = "uring+unwatched-interval=0"
 WITHOUT_WAITS = AS_IT_COMES + "+batch=0"
-RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0", "mediamtx")
+RECEIVERS = ("uring", "uring+gop-size=0", AS_IT_COMES, WITHOUT_WAITS, "epoll", "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0+mr=100",
+             "mediamtx", "zlmediakit")
 RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
+                     Target(PER_MBIT, WITHOUT_WAITS, "nginx-rtmp", 1.0),
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
                      Target("user_us_per_frame", "uring", None, 1.0))
 # By default with the automatic merge window; without one, as nginx-rtmp; with those of SRS.
 SENDERS = ("uring", "epoll", "uring+gop-size=0", "uring+merge-window=0", "nginx-rtmp", "uring+merge-window=20", "srs+mw=20",
-           "uring+merge-window=350", "srs", "srs+gop=0", "mediamtx")
+           "uring+merge-window=350", "uring+gop-size=0+merge-window=350", "srs", "srs+gop=0", "zlmediakit", "zlmediakit+mw=350")
 SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.50),
                    Target(LATENCY, "uring", None, 25000), Target(PER_MBIT, "uring", "epoll", 1.02),
-                   Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40))
-# By HTTP-FLV only SRS is comparable: Debian's nginx-rtmp has none.
-FLV_SENDERS = ("uring", "epoll", "uring+gop-size=0", "uring+merge-window=20", "srs+mw=20", "uring+merge-window=350", "srs", "srs+gop=0")
+                   Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40),
+                   Target(PER_MBIT, "uring+gop-size=0+merge-window=350", "srs+gop=0", 0.40))
+# By HTTP-FLV: Debian's nginx-rtmp has none, nor has MediaMTX.
+FLV_SENDERS = ("uring", "epoll", "uring+gop-size=0", "uring+merge-window=20", "srs+mw=20", "uring+merge-window=350", "srs", "srs+gop=0",
+               "uring+merge-window=0", "zlmediakit", "zlmediakit+mw=350")
 FLV_SENDERS_TARGETS = (Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40), Target(PER_MBIT, "uring", "epoll", 1.02),
                        Target(LATENCY, "uring", None, 25000))
 # gortsplib reads and sends each frame as it comes.
-RTSP_RECEIVERS = ("uring", AS_IT_COMES, WITHOUT_WAITS, "epoll", "gortsplib", "mediamtx")
+RTSP_RECEIVERS = ("uring", AS_IT_COMES, WITHOUT_WAITS, "epoll", "gortsplib", "mediamtx", "zlmediakit")
 RTSP_SENDERS = ("uring", "uring+merge-window=0", "epoll", "gortsplib", "mediamtx")
 
 
@@ -429,11 +433,11 @@ SCENARIOS = (
       for name, how, arrivals, key_times in SENT_IN),
     Media("peers-players-2000", "One RTMP publisher of 1 Mbit/s to 2000 RTMP players, most of them read every 50 ms: sluiced and "
           "other servers", SENDERS, SENDERS_TARGETS, players=2000, look=50, read_every=50, slow=True),
-    Media("peers-players-flv", "One RTMP publisher of 1 Mbit/s, independent, to 500 HTTP-FLV players: sluiced and SRS", FLV_SENDERS,
+    Media("peers-players-flv", "One RTMP publisher of 1 Mbit/s, independent, to 500 HTTP-FLV players: sluiced and other servers", FLV_SENDERS,
           FLV_SENDERS_TARGETS, play="flv", players=500, look=50, slow=True),
-    Media("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players: sluiced and gortsplib", RTSP_RECEIVERS,
+    Media("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players: sluiced and other servers", RTSP_RECEIVERS,
           rtsp_peers("private_bytes_per_publisher", WITHOUT_WAITS), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
-    Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and gortsplib", RTSP_SENDERS,
+    Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and other servers", RTSP_SENDERS,
           rtsp_peers("private_bytes_per_player", "uring+merge-window=0"), players=500, publish="rtsp", play="rtsp", slow=True),
     Media("tls-publishers", "100 RTMP publishers of 1 Mbit/s and no players, with TLS 1.3 and without: sluiced and nginx",
           SECURE_RECEIVERS, secure(("uring", WITHOUT_WAITS), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
@@ -442,14 +446,15 @@ SCENARIOS = (
     Media("ktls-players", "One FLV publisher of 4 Mbit/s to 50 players by HTTPS, encrypted by the kernel and by OpenSSL",
           ("uring+tls+ktls=always", "uring+tls", "uring"), (), players=50, kbits=4000, slow=True),
     Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that a fifth of a processor serves",
-             ("uring", "uring+gop-size=0", WITHOUT_WAITS, "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0", "mediamtx"),
+             ("uring", "uring+gop-size=0", WITHOUT_WAITS, "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0", "zlmediakit"),
              capacity(("uring", "nginx-rtmp", 1.5), ("uring+gop-size=0", "nginx-rtmp", 1.5), (WITHOUT_WAITS, "nginx-rtmp", 1.5),
                       ("uring", "srs", 3.0), ("uring", "srs+mr=100", 3.0)),
              what="publishers", played=20, arrivals="ticks", first=1000, most=10000, slow=True),
     Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that a fifth of a processor serves",
              ("uring", "uring+merge-window=0", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs",
-              "srs+mw=20", "mediamtx"),
-             capacity(("uring", "nginx-rtmp", 3.0), ("uring", "srs", 2.0), ("uring+merge-window=350", "srs", 2.0)),
+              "srs+mw=20", "zlmediakit", "zlmediakit+mw=350"),
+             capacity(("uring", "nginx-rtmp", 3.0), ("uring", "srs", 2.0), ("uring", "srs+mw=20", 2.0),
+                      ("uring+merge-window=350", "srs", 2.0)),
              look=50, read_every=50, first=2000, settling=1020, slow=True),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),

@@ -26,6 +26,11 @@ class Server:
     only = None  # The protocol that it is measured by, whatever the scenario has.
     pid, ports = None, None
 
+    @staticmethod
+    def played_as(stream, _protocol):
+        """The name by which players ask for a stream."""
+        return stream
+
     def published(self, streams, plan):
         """Whether it has the first frames of so many streams."""
         raise NotImplementedError

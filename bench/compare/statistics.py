@@ -27,6 +27,7 @@ def ratio(ours, theirs, figure):
         "median": statistics.median(each),
         "least": min(each),
         "most": max(each),
+        "each": each,
     }
 
 

@@ -76,6 +76,8 @@ def targets(recordings):
 
 def sender_s_per_gb(figures):
     """CPU seconds of the program that has sent what was received; its own part before and behind the span among them."""
+    if "sender_cpu_s" not in figures:  # Of scenarios with a server and the programs that load it.
+        return figures["others_us_per_mbit"] * 8 / 1000
     return figures["sender_cpu_s"] * figures["cpu_s_per_gb"] / figures["cpu_s"]
 
 
@@ -101,7 +103,8 @@ def sweeps(recordings):
 
 
 def kernels(recordings):
-    """Both backends on each kernel, by instructions: of each pair with the same window the figures, and their quotient."""
+    """Both backends on each kernel, by instructions: of each pair with the same window the figures, and their quotient; behind it that
+    of receiver and sender together."""
     rows = []
     for name, variants in scenarios.KERNEL_SCENARIOS.items():
         for ours, theirs in zip(variants[::2], variants[1::2]):
@@ -110,8 +113,9 @@ def kernels(recordings):
             for kernel in scenarios.KERNELS:
                 recorded = scenarios.on_kernel(kernel, name)
                 figures = medians(recordings, recorded) if recorded in recordings else {}
-                one, other = (figures.get(variant, {}).get("cpu_s_per_gb") for variant in (ours, theirs))
-                cells.append(f"{one:.2f}, {other:.2f}: {one / other:.2f}" if one and other else "-")
+                one, other = (figures.get(variant, {}) for variant in (ours, theirs))
+                cells.append(f"{one[scenarios.CPU]:.2f}, {other[scenarios.CPU]:.2f}: {one[scenarios.CPU] / other[scenarios.CPU]:.2f}, "
+                             f"{both_s_per_gb(one) / both_s_per_gb(other):.2f}" if one and other else "-")
             rows.append((f"`{name}`", f"`{window}`", *cells))
     return table(("scenario", "setting", *(f"Linux {kernel}" for kernel in scenarios.KERNELS)), rows)
 
@@ -137,10 +141,10 @@ CAPACITIES = ("capacity-publishers", "capacity-players")
 def peers_publishers(recordings):
     """Publishers without players: what a Mbit costs the server and the programs that make the load."""
     return table(("scenario", "server", "us/Mbit", "of the load", "load of its core", "of the other one", "unread for, p50, p99, ms",
-                  "bytes of memory a publisher"),
+                  "wake-ups a second", "bytes of memory a publisher"),
                  [(f"`{name}`", f"`{variant}`", cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
-                   delays(figures, "unread_p50_us", "unread_p99_us"),
+                   delays(figures, "unread_p50_us", "unread_p99_us"), cell(figures, "wake_ups_per_s"),
                    thousands(figures["private_bytes_per_publisher"]) if "private_bytes_per_publisher" in figures else "-")
                   for name, variant, figures in variants_of(recordings, PUBLISHERS)])
 
@@ -148,11 +152,11 @@ def peers_publishers(recordings):
 def peers_players(recordings):
     """Players of one stream, with the delay of a frame."""
     return table(("scenario", "server", "us/Mbit", "of the load", "load of its core", "of the other one", "segments a frame",
-                  "p50, p99 of the delay, ms", "bytes of memory a player"),
+                  "p50, p99 of the delay, ms", "wake-ups a second", "bytes of memory a player"),
                  [(f"`{name}`", f"`{variant}`", cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
                    cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
                    cell(figures, "segments_per_frame", "{:.2f}"),
-                   delays(figures, "p50_us", "p99_us"),
+                   delays(figures, "p50_us", "p99_us"), cell(figures, "wake_ups_per_s"),
                    thousands(figures["private_bytes_per_player"]) if "private_bytes_per_player" in figures else "-")
                   for name, variant, figures in variants_of(recordings, PLAYERS)])
 
@@ -297,8 +301,17 @@ def growth(recordings):
 TIE = 0.10
 
 
+def both_sides(scenario, figures):
+    """Of a scenario's figure, that of both sides together; None where only one side is measured."""
+    if "sender_cpu_s" in figures and scenario.figure == scenarios.CPU:
+        return both_s_per_gb(figures)
+    if "others_us_per_mbit" in figures and scenario.figure == scenarios.PER_MBIT:
+        return figures[scenarios.PER_MBIT] + figures["others_us_per_mbit"]
+    return None
+
+
 def uring_compared(recordings):
-    """Gains, ties and losses against our epoll backend with the same window or none: what, and the ratio."""
+    """Gains, ties and losses against our epoll backend with the same window or none: what, the ratio, and that of both sides."""
     gains, ties, losses = [], [], []
     for name, scenario in scenarios.BY_NAME.items():
         if scenario in scenarios.BY_OPTION:
@@ -311,23 +324,26 @@ def uring_compared(recordings):
             if not found or scenario.more_is_better or settings == "plain=1":
                 continue
             kind = gains if found["of_medians"] < 1 - TIE else losses if found["of_medians"] > 1 + TIE else ties
-            kind.append((f"`{name}{'+' * bool(settings)}{settings}`", found["of_medians"]))
+            figures = medians(recordings, name)
+            sides = [both_sides(scenario, figures[one]) for one in (ours, theirs[0])]
+            kind.append((f"`{name}{'+' * bool(settings)}{settings}`", found["of_medians"], sides[0] / sides[1] if all(sides) else None))
     return gains, ties, losses
 
 
 def uring_says(gains, ties, losses):
-    """One sentence; @gains, @losses: what is said of them."""
-    parts = [f"{verb} {found}" for verb, found in (("costs less in", gains), ("costs more in", losses)) if found]
-    parts.append(f"ties in the {len(ties)} others (a difference under 10 %)")
-    text = "Compared with our epoll backend with the same window or none, io_uring " + "; it ".join(parts) + "."
+    """One sentence; what is said of each."""
+    found = (("costs less in", gains), ("costs more in", losses), ("gains nothing in", ties))
+    text = ("Compared with our epoll backend with the same window or none, io_uring "
+            + "; it ".join(f"{verb} {said}" for verb, said in found if said) + ".")
     return textwrap.wrap(text, 128, break_on_hyphens=False)
 
 
 def uring(recordings):
     """With all that it gains and loses in."""
     gains, ties, losses = uring_compared(recordings)
-    listed = [", ".join(f"{what} {ratio:.2f}" for what, ratio in found) for found in (gains, losses)]
-    return uring_says(listed[0], ties, listed[1])
+    listed = [", ".join(f"{what} {ratio:.2f}{'' if both is None else f' ({both:.2f})'}" for what, ratio, both in found)
+              for found in (gains, losses)]
+    return uring_says(listed[0], f"the {len(ties)} others (a difference under 10 %)", listed[1])
 
 
 MOST_NAMED = 3
@@ -337,14 +353,29 @@ def span(found):
     """How many, by how much, and which the most; @found: what is farthest from a tie first."""
     if not found:
         return ""
-    ratios, named = [ratio for _, ratio in found], ", ".join(what for what, _ in found[:MOST_NAMED])
+    ratios, named = [ratio for _, ratio, _ in found], ", ".join(what for what, *_ in found[:MOST_NAMED])
     return f"{len(found)} comparisons ({min(ratios):.2f} to {max(ratios):.2f}, most in {named})"
 
 
+def scenario_of(what):
+    return what.strip("`").partition("+")[0]
+
+
+def family(name, others):
+    """What a scenario is called, or all whose names begin with the same word, if none of the others does."""
+    word = name.partition("-")[0]
+    members = [one for one in scenarios.BY_NAME if one.partition("-")[0] == word]
+    return f"`{word}*`" if len(members) > 1 and not others & set(members) else f"`{name}`"
+
+
 def uring_short(recordings):
-    """With how much, how often, and where the most."""
+    """With how much, how often, and where the most; and the scenarios all of whose comparisons are ties."""
     gains, ties, losses = uring_compared(recordings)
-    return uring_says(span(sorted(gains, key=lambda one: one[1])), ties, span(sorted(losses, key=lambda one: -one[1])))
+    telling = {scenario_of(what) for what, *_ in gains + losses}
+    tied = dict.fromkeys(family(scenario_of(what), telling) for what, *_ in ties if scenario_of(what) not in telling)
+    among = f", among them all of {', '.join(tied)}" if tied else ""
+    return uring_says(span(sorted(gains, key=lambda one: one[1])), f"the {len(ties)} others (a difference under 10 %){among}",
+                      span(sorted(losses, key=lambda one: -one[1])))
 
 
 def sittings(recordings):
@@ -363,13 +394,19 @@ def sittings(recordings):
     return table(("taken (UTC)", "commit", "seconds a run", "scenarios and sweeps"), rows)
 
 
+LEAST_S = 3  # A run should last.
+
+
 def unrecorded(recordings):
-    """Scenarios that have no recording, and those whose recordings are without some of their variants."""
+    """Scenarios that have no recording, those whose recordings are without some of their variants, and those with short runs."""
     without = [name for name in scenarios.BY_NAME if name not in recordings]
     partly = [name for name, scenario in scenarios.BY_NAME.items()
               if name in recordings and not set(scenario.variants) <= recordings[name].rounds.keys()]
+    brief = [name for name, scenario in scenarios.BY_NAME.items() if name in recordings and scenario not in scenarios.BY_OPTION
+             and min(run.get("wall_s", LEAST_S) for runs in recordings[name].rounds.values() for run in runs) < 0.98 * LEAST_S]
     points = (("Not recorded yet", without),
-              ("Recorded without variants that were added later or were not installed", partly))
+              ("Recorded without variants that were added later or were not installed", partly),
+              (f"Recorded with runs, or one at least, of less than {LEAST_S} s", brief))
     return [line for heading, found in points
             for line in textwrap.wrap(f"- {heading}: {', '.join(f'`{name}`' for name in found) or 'none'}.", 128,
                                       subsequent_indent="  ", break_on_hyphens=False)]
