@@ -72,6 +72,8 @@ if(programs)
     # Not under etc, where an installation would overwrite what the operator has made of the sample.
     install(FILES src/daemon/sluiced.conf README.md SECURITY.md DESTINATION "${documents}/${component_programs}"
         COMPONENT ${component_programs})
+    install(FILES src/daemon/README.md DESTINATION "${documents}/${component_programs}" RENAME README.daemon.md
+        COMPONENT ${component_programs})
     # Where ACME's clients are told to find a copy of it.
     install(FILES packaging/acme/README.md DESTINATION "${documents}/${component_programs}" RENAME README.acme.md
         COMPONENT ${component_programs})

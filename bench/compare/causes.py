@@ -23,13 +23,18 @@ CAUSES = (
     ("Two backends that read alike", ("*publishers*", "*", "epoll", "*")),
     ("RTMP beside FLV", ("rtmp-*", "*", "*+flv", "*")),
     ("Frames that are kept", ("kept-*", "*", "*", "*")),
-    ("A window receives before it delivers", ("paced*", "*+batch=*", "*", "*"), ("network-*", "*+batch=*", "epoll*", "*")),
+    ("io_uring gathers less", ("paced-1400", "*", "epoll-pool*", "*"), ("network-*", "*+batch=*", "*", "*")),
+    ("A window receives before it delivers", ("paced*", "*+batch=*", "*", "*")),
     ("One request at a time", ("resp-*", "*", "*", "*"), ("websocket*", "*", "*", "*")),
     ("A reference to each frame", *(("*", "*", theirs, "*") for theirs in ("shared-buffer*", "raw", "go-*", "read-*", "evbuffer*")),
      *((name, "*", "*", "*") for name in ("flv", "streaming-*", "pressure"))),
-    ("io_uring gathers less without a window", ("*", "*", "epoll-pool*", "*"), ("many", "*", "*", "syscalls_per_packet")),
+    ("io_uring gathers less", ("*", "*", "epoll-pool*", "*"), ("many", "*", "*", "syscalls_per_packet")),
     ("Long texts", ("text-*", "*", "*", "*")),
 )
+
+
+# Their figures are no processor time, or are not of one scenario.
+WITHOUT_PROFILE = TIE, "Slabs in the memory of few connections"
 
 
 def is_tie(target):

@@ -63,6 +63,19 @@ def without_cause(root, recordings):
     return wrong
 
 
+def without_profile(root, folder):
+    """A line for each section that is a cause and has no link to a profile that is there."""
+    wrong = []
+    for section in read(os.path.join(root, TARGETS)).split("\n### ")[1:]:
+        title, _, text = section.partition("\n")
+        if title in causes.WITHOUT_PROFILE:
+            continue
+        linked = re.findall(r"\(results/profiles/([a-z0-9-]+)\.txt\)", text)
+        wrong += [f"{TARGETS}: {title}: no link to a profile"] if not linked else [
+            f"{TARGETS}: {title}: there is no profile of {name}" for name in linked if not os.path.exists(results.profile_of(folder, name))]
+    return wrong
+
+
 def expected(root, folder):
     """What documents and shown plots are to be, by path; and a line for each thing that is wrong by itself."""
     recordings = results.read_all(folder)
@@ -90,7 +103,7 @@ def expected(root, folder):
                 contents[os.path.join(folder, name + ".svg")] = report.draw(scenario_of(name), recordings[name].rounds)
             else:
                 wrong.append(f"{document}: it shows {name}, which is not recorded")
-    return contents, wrong + without_cause(root, recordings)
+    return contents, wrong + without_cause(root, recordings) + without_profile(root, folder)
 
 
 def check(root, folder):

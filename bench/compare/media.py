@@ -167,7 +167,8 @@ class MediaBench(Bench):
                                                              streams[:scenario.played], deadline))
             played = memory_kib(server.pid)[1]
             sends = server.sends()
-            attached = stack.enter_context(counters.Attached(self.perf, events, server.pid)) if events else None
+            # A profile is of the span alone.
+            attached = events and stack.enter_context(counters.Attached(self.perf, events, server.pid, not isinstance(events, tuple)))
             load = [one for one in (sender, player) if one]
             sender.say("go")
             for one in load if slack is not None else ():
@@ -177,6 +178,8 @@ class MediaBench(Bench):
             if plan["warm_up"]:
                 self._expect(sender, "warm", clock, slack)
                 clock = Clock(server, load)
+            if attached and attached.later:
+                attached.begin()
             sent = self._expect(sender, "result", clock, slack)
             # What is under way now stands for what was under way in the beginning.
             spans, others_used, wall = clock.read()

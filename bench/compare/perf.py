@@ -108,9 +108,10 @@ class Counting:
 
 
 class Attached:
-    """Counts events of a process that runs, from the with statement's begin to its end; then values() has them."""
+    """Counts events of a process that runs, from the with statement's begin, or later from begin(), to its end; then values() has them."""
 
-    def __init__(self, perf, events, pid):
+    def __init__(self, perf, events, pid, later=False):
+        self.later = later
         self.output = tempfile.NamedTemporaryFile("r", prefix="perf-compare-")
         self.command = [*command(perf, events, self.output.name), "-p", str(pid)]
         self.process = None
@@ -124,6 +125,11 @@ class Attached:
         finally:
             os.close(control)
             os.close(answer)
+        if not self.later:
+            self.begin()
+        return self
+
+    def begin(self):
         try:
             os.write(self.control, b"enable\n")
             if not os.read(self.answer, 16):
@@ -131,7 +137,6 @@ class Attached:
         except OSError:
             self.__exit__()
             raise
-        return self
 
     def stop(self):
         if self.process.poll() is None:

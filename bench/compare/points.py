@@ -67,13 +67,16 @@ def servers(recordings):
 
 def capacity(recordings):
     """Figures that it says, and a sentence; the other points likewise."""
-    served = [median(recordings, name, variant, "capacity") for name in reversed(summary.CAPACITIES)
-              for variant in ("uring", "nginx-rtmp", "srs")]
-    as_frames_come = median(recordings, "capacity-publishers", scenarios.WITHOUT_WAITS, "capacity")
+    def of(name, *variants):
+        return [median(recordings, name, variant, "capacity") for variant in variants]
+
+    played = of("capacity-players", "uring", "nginx-rtmp", "srs+mw=20", "uring+merge-window=350", "srs")
+    published = of("capacity-publishers", "uring", scenarios.WITHOUT_WAITS, "nginx-rtmp", "srs")
     rounds = [summary.fewer(recordings, name, form="; {}") for name in reversed(summary.CAPACITIES)]
-    return served, (f"A fifth of a core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at "
-                    f"350 ms {served[2]}{rounds[0]}), and {served[3]} publishers, the first 20 with a player, the others read every 100 ms "
-                    f"({as_frames_come} as frames come, without a window; nginx-rtmp {served[4]}, SRS {served[5]}{rounds[1]}).")
+    return [*played, *published], (
+        f"A fifth of a core serves {played[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {played[1]}, SRS at 20 ms {played[2]}; "
+        f"with 350 ms on both sides {played[3]}, SRS {played[4]}{rounds[0]}), and {published[0]} publishers, the first 20 with a player, the "
+        f"others read every 100 ms ({published[1]} as frames come, without a window; nginx-rtmp {published[2]}, SRS {published[3]}{rounds[1]}).")
 
 
 def windows(recordings):

@@ -1,6 +1,7 @@
 """Where a variant's processor time goes: one run of it under perf record."""
 
 import os
+import re
 import subprocess
 import tempfile
 
@@ -29,10 +30,10 @@ class Recording:
         return [self.program, "record", "-q", "-g", "-e", "cpu-clock", "-F", str(FREQUENCY), "-o", self.path]
 
     def lines(self):
-        """A table of functions, those above that call those below: their part of the time with all that they call, and
-        by themselves."""
+        """The part of user mode, and a table of functions, those above that call those below: their part of the time with all that they
+        call, and by themselves."""
         done = subprocess.run([self.program, "report", "-i", self.path, "--stdio", "--children", "-g", "none", "--sort",
-                               "symbol", "--percent-limit", str(LEAST)], capture_output=True, text=True, check=False,
+                               "symbol", "--percent-limit", "0"], capture_output=True, text=True, check=False,
                               env={**os.environ, "LC_ALL": "C"})
         if done.returncode:
             raise RunError(f"perf report: {done.stderr.strip()}")
@@ -41,8 +42,13 @@ class Recording:
 
 def parse(text):
     """Of perf report's table, whose columns are both parts, [k] or [.], and the symbol; those without a name are left out."""
-    rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    rows = [row for row in (line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")) if len(row) >= 4]
+    user = sum(percent(alone) for _, alone, kind, *_ in rows if kind != "[k]")
     found = [f"{total:>8} {alone:>9}  {'kernel' if kind == '[k]' else '':<6}  {symbol}"
-             for total, alone, kind, symbol, *_ in (row for row in rows if len(row) >= 4) if not symbol.startswith("0x")]
-    samples = next((line[2:] for line in text.splitlines() if line.startswith("# Samples:")), "no samples")
-    return [samples, f"{'with all':>8} {'by itself':>9}"] + found[:MOST]
+             for total, alone, kind, symbol, *_ in rows if percent(total) >= LEAST and not symbol.startswith("0x")]
+    seconds = sum(int(count) for count in re.findall(r"^# Event count \(approx\.\): (\d+)", text, re.MULTILINE)) / 1e9
+    return [f"{seconds:.3f} s of processor time, {user:.1f} % of it in user mode", f"{'with all':>8} {'by itself':>9}"] + found[:MOST]
+
+
+def percent(text):
+    return float(text.rstrip("%"))

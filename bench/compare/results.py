@@ -90,6 +90,18 @@ def read_all(folder):
     return {name: read(folder, name, machine) for name in names(folder)}
 
 
+def profile_of(folder, name):
+    """Where the profiles of a scenario's variants are, as text."""
+    return os.path.join(folder, "profiles", f"{name}.txt")
+
+
+def write_profile(folder, name, text):
+    path = profile_of(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def write(folder, name, rounds, counted, machine):
     """NAME.csv, and its sitting to the machine file, which keeps those that a recording names."""
     lines = [(number + 1, variant, runs[number]) for number in range(max(map(len, rounds.values())))

@@ -122,6 +122,12 @@ class Figures(unittest.TestCase):
         self.set_rounds("file-4096", "ns_per_operation", {"library": 30.25, "stdio": 20})
         self.finds("file-4096, library / stdio: missed, and bench/compare/causes.py knows no cause")
 
+    def test_a_cause_has_a_profile(self):
+        os.remove(os.path.join(self.root, "bench/results/profiles/kept-second.txt"))
+        self.finds("bench/TARGETS.md: Frames that are kept: there is no profile of kept-second")
+        self.write("bench/TARGETS.md", self.read("bench/TARGETS.md").replace("](results/profiles/text-1024.txt)", "]"))
+        self.finds("bench/TARGETS.md: Long texts: no link to a profile")
+
     def test_what_is_shown_must_be_recorded(self):
         os.remove(os.path.join(self.root, "bench/results/saturated.csv"))
         self.finds("README.md: it shows 'saturated', which is not recorded")

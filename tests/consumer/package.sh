@@ -104,7 +104,7 @@ for program in sluiced sluicectl sluice-probe sluice-push; do
     programs+=("bin/$program" "share/man/man$section/$program.$section" "share/bash-completion/completions/$program"
         "share/zsh/site-functions/_$program" "share/fish/vendor_completions.d/$program.fish")
 done
-documents=(sluiced.conf README.md SECURITY.md README.acme.md acme-deploy-hook prometheus-rules.yml)
+documents=(sluiced.conf README.md SECURITY.md README.daemon.md README.acme.md acme-deploy-hook prometheus-rules.yml)
 # The console's player, where there is a registry to have it from.
 [[ ! -e $build/deb/sluiced/usr/share/doc/sluiced/LICENSE.mpegts.js ]] || documents+=(LICENSE.mpegts.js)
 expect_contents sluiced "${programs[@]}" lib/systemd/system/sluiced.service lib/systemd/system/sluiced.socket \
@@ -123,6 +123,7 @@ try() {
     for document in README.md SECURITY.md; do
         cmp "$source/$document" "$root/share/doc/sluiced/$document"
     done
+    cmp "$source/src/daemon/README.md" "$root/share/doc/sluiced/README.daemon.md"
     [[ -x $root/share/doc/sluiced/acme-deploy-hook ]]
     cmp "$source/LICENSE" "$root/share/doc/sluiced/copyright"
 }
