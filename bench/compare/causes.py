@@ -11,7 +11,7 @@ TIE_WITHIN, TIE_MET = 0.10, 2  # The median is so close to the bound, and so man
 # A title, and what it explains: patterns of scenarios, our variants, others' variants and figures. The first that matches is it.
 CAUSES = (
     ("A loaded core without a window", ("latency-90", "uring+merge-window=0", "*", LATENCY)),
-    ("The distance of audio frames", ("*", "*", "*", LATENCY)),
+    ("The interval between audio frames", ("*", "*", "*", LATENCY)),
     ("Cold memory of cached groups", ("*publishers*", "*", "uring+gop-size=0", "*"), ("*publishers*", "*", "*", "user_us_per_frame"),
      ("lines", "*", "*", MISSES)),
     ("What TLS adds", ("tls-*", "*", "*", "*")),

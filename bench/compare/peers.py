@@ -288,7 +288,9 @@ class ZlMediaKit(Server):
         with open(path, "w", encoding="ascii") as file:
             for name, section in sections.items():
                 file.write("\n".join([f"[{name}]", *(f"{key}={value}" for key, value in section.items()), ""]))
-        program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "MediaServer"), "-c", path, "-t", "1", "-l", "4",
+        # With leave to, it runs with a real-time priority, which no other server has.
+        alike = ["setpriv", "--bounding-set", "-sys_nice"] if os.geteuid() == 0 else []
+        program = stack.enter_context(Program([*daemon_cpus(""), *alike, find(self.VARIABLE, "MediaServer"), "-c", path, "-t", "1", "-l", "4",
                                                "--log-dir", folder + "/"], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
         self.pid = program.process.pid
