@@ -186,7 +186,8 @@ static void write_merging(FILE *out, const struct admin_view *view) {
         {"sluice_worker_merged_frames_total", "counter", "Frames that waited for a merge window, for each player.",
          FRAMES},
         {"sluice_worker_merge_delay_seconds_total", "counter",
-         "Time that these frames waited for it, together. Nagle's algorithm, on while a window is open, may add to it.", DELAY},
+         "Time that these frames waited for it, together. Nagle's algorithm, on while a window is open, may add to it.",
+         DELAY},
         {"sluice_worker_batch_window_seconds", "gauge", "Batching window of a worker's loop now.", BATCH},
     };
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
