@@ -42,6 +42,28 @@ def find(variable, *names):
     return next(filter(None, map(shutil.which, names)), None)
 
 
+def asked_of(settings):
+    """The settings of a variant, by their names."""
+    return dict(setting.split("=") for setting in settings.split("+")[1:])
+
+
+class Installed(Server):
+    """One that is in no package: a program in PATH, or that the variable names."""
+
+    PROGRAM = VARIABLE = None
+
+    @classmethod
+    def missing(cls, _folder):
+        return None if find(cls.VARIABLE, cls.PROGRAM) else f"there is no {cls.PROGRAM} in PATH, nor in {cls.VARIABLE} (bench/README.md)"
+
+    def start(self, stack, deadline, options, prefix=()):
+        """With its ports known; until it listens on all."""
+        program = stack.enter_context(Program([*daemon_cpus(""), *prefix, find(self.VARIABLE, self.PROGRAM), *options], deadline,
+                                              log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
+        self.pid = program.process.pid
+        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
+
+
 class NginxRtmp(Server):
     """nginx with Debian's libnginx-mod-rtmp, one process: its statistics, as XML. It keeps no pictures, so to have players get
     all frames they must not wait for a key picture. Its module knows no TLS: "+tls" has nginx's stream module in front of it, in the
@@ -146,12 +168,12 @@ class Gortsplib(Server):
         return self._state("frames") == plan["video"] + plan["audio"]
 
 
-class Srs(Server):
+class Srs(Installed):
     """SRS, one process: its HTTP API. "srs" has its defaults, a merge window of 350 ms and at least 8 messages and a cached group;
     "srs+mw=N" a window of N ms however few the messages are, "srs+gop=0" no cached group, "srs+mr=N" reads publishers every N ms."""
 
     WINDOW_MS = 350  # By default.
-    VARIABLE, OTHER_DESCRIPTORS = "SLUICE_BENCH_SRS", 200
+    PROGRAM, VARIABLE, OTHER_DESCRIPTORS = "srs", "SLUICE_BENCH_SRS", 200
     CONFIGURATION = """
         listen 127.0.0.1:{rtmp}; max_connections {connections}; daemon off; pid {folder}/pid; srs_log_tank console;
         srs_log_level_v2 error; work_dir {folder}; heartbeat {{ enabled off; }}
@@ -161,16 +183,16 @@ class Srs(Server):
     """
 
     @classmethod
-    def missing(cls, _folder):
+    def missing(cls, folder):
         """Its configure makes a program for debugging unless it is told otherwise, which none that is compared may be."""
-        program = find(cls.VARIABLE, "srs")
-        if not program:
-            return f"there is no srs in PATH, nor in {cls.VARIABLE} (bench/README.md)"
+        if why := super().missing(folder):
+            return why
+        program = find(cls.VARIABLE, cls.PROGRAM)
         with open(program, "rb") as file:
             return f"{program} is built with a sanitizer: bench/README.md says how to build it" if SANITIZER in file.read() else None
 
     def __init__(self, stack, deadline, settings):
-        asked = dict(setting.split("=") for setting in settings.split("+")[1:])
+        asked = asked_of(settings)
         vhost, play, publish = [], [], []
         if "mw" in asked:
             vhost += ["min_latency on;"] * (asked["mw"] == "0")
@@ -187,10 +209,7 @@ class Srs(Server):
             connections = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - self.OTHER_DESCRIPTORS
             file.write(self.CONFIGURATION.format(folder=folder, connections=connections, vhost=" ".join(vhost), play=" ".join(play),
                                                  publish=" ".join(publish), **self.ports))
-        program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "srs"), "-c", path], deadline,
-                                              log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
-        self.pid = program.process.pid
-        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
+        self.start(stack, deadline, ["-c", path])
 
     def _streams(self):
         return json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/api/v1/streams/?count=100000"))["streams"]
@@ -210,20 +229,15 @@ class Srs(Server):
         return {}
 
 
-class MediaMtx(Server):
+class MediaMtx(Installed):
     """MediaMTX on one processor: its HTTP API. By RTMP it has a stream when it has seen 2 s of it, and players of a stream that it has not
     are refused, so it has no part in scenarios with RTMP players, who connect before."""
 
-    VARIABLE = "SLUICE_BENCH_MEDIAMTX"
+    PROGRAM, VARIABLE = "mediamtx", "SLUICE_BENCH_MEDIAMTX"
     CONFIGURATION = {
         "logLevel": "error", "readTimeout": "600s", "api": True, "hls": False, "webrtc": False, "srt": False, "moq": False,
         "rtspTransports": ["tcp"], "paths": {"all_others": {}},
     }
-
-    @classmethod
-    def missing(cls, _folder):
-        return None if find(cls.VARIABLE, "mediamtx") else (
-            f"there is no mediamtx in PATH, nor in {cls.VARIABLE} (bench/README.md)")
 
     def __init__(self, stack, deadline, _settings):
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -232,10 +246,7 @@ class MediaMtx(Server):
         path = os.path.join(folder, "mediamtx.yml")
         with open(path, "w", encoding="ascii") as file:
             json.dump({**self.CONFIGURATION, **addresses}, file)  # JSON is YAML.
-        program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "mediamtx"), path], deadline,
-                                              log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
-        self.pid = program.process.pid
-        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
+        self.start(stack, deadline, [path])
 
     def _list(self, what):
         found, pages, page = [], 1, 0
@@ -258,11 +269,11 @@ class MediaMtx(Server):
         return sum(one["bytesReceived"] for one in self._paths()) >= plan["bytes"]
 
 
-class ZlMediaKit(Server):
+class ZlMediaKit(Installed):
     """ZLMediaKit with one thread, and without the conversions to other protocols that it makes by default: its HTTP API. "zlmediakit"
     sends each frame as it comes, as by default; "zlmediakit+mw=N" gathers for N ms."""
 
-    VARIABLE, SECRET = "SLUICE_BENCH_ZLMEDIAKIT", "bench"
+    PROGRAM, VARIABLE, SECRET = "MediaServer", "SLUICE_BENCH_ZLMEDIAKIT", "bench"
     CONFIGURATION = {
         "api": {"apiDebug": 0, "secret": SECRET},
         "general": {"listen_ip": "127.0.0.1", "mergeWriteMS": 0},
@@ -271,17 +282,11 @@ class ZlMediaKit(Server):
         "rtp_proxy": {"port": 0}, "rtc": {"port": 0, "tcpPort": 0}, "srt": {"port": 0}, "onvif": {"port": 0}, "shell": {"port": 0},
     }
 
-    @classmethod
-    def missing(cls, _folder):
-        return None if find(cls.VARIABLE, "MediaServer") else (
-            f"there is no MediaServer in PATH, nor in {cls.VARIABLE} (bench/README.md)")
-
     def __init__(self, stack, deadline, settings):
-        asked = dict(setting.split("=") for setting in settings.split("+")[1:])
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         self.ports = {name: str(free_port()) for name in ("rtmp", "rtsp", "http")}
         sections = {name: dict(section) for name, section in self.CONFIGURATION.items()}
-        sections["general"]["mergeWriteMS"] = asked.get("mw", 0)
+        sections["general"]["mergeWriteMS"] = asked_of(settings).get("mw", 0)
         for name, port in self.ports.items():
             sections[name].update(port=port, sslport=0)
         path = os.path.join(folder, "config.ini")
@@ -290,11 +295,7 @@ class ZlMediaKit(Server):
                 file.write("\n".join([f"[{name}]", *(f"{key}={value}" for key, value in section.items()), ""]))
         # With leave to, it runs with a real-time priority, which no other server has.
         alike = ["setpriv", "--bounding-set", "-sys_nice"] if os.geteuid() == 0 else []
-        program = stack.enter_context(Program([*daemon_cpus(""), *alike, find(self.VARIABLE, "MediaServer"), "-c", path, "-t", "1", "-l", "4",
-                                               "--log-dir", folder + "/"], deadline,
-                                              log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
-        self.pid = program.process.pid
-        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
+        self.start(stack, deadline, ["-c", path, "-t", "1", "-l", "4", "--log-dir", folder + "/"], alike)
 
     @staticmethod
     def played_as(stream, protocol):

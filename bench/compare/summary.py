@@ -302,16 +302,14 @@ TIE = 0.10
 
 
 def both_sides(scenario, figures):
-    """Of a scenario's figure, that of both sides together; None where only one side is measured."""
-    if "sender_cpu_s" in figures and scenario.figure == scenarios.CPU:
-        return both_s_per_gb(figures)
-    if "others_us_per_mbit" in figures and scenario.figure == scenarios.PER_MBIT:
-        return figures[scenarios.PER_MBIT] + figures["others_us_per_mbit"]
-    return None
+    """The CPU of both sides together; None where only one side is measured, or something else than CPU by the amount of data."""
+    measured = figures.keys() & {"sender_cpu_s", "others_us_per_mbit"}
+    return both_s_per_gb(figures) if measured and scenario.figure in (scenarios.CPU, scenarios.PER_MBIT) else None
 
 
 def uring_compared(recordings):
-    """Gains, ties and losses against our epoll backend with the same window or none: what, the ratio, and that of both sides."""
+    """Gains, ties and losses against our epoll backend with the same window or none: the scenario, what, the
+    ratio, and that of both sides."""
     gains, ties, losses = [], [], []
     for name, scenario in scenarios.BY_NAME.items():
         if scenario in scenarios.BY_OPTION:
@@ -326,7 +324,7 @@ def uring_compared(recordings):
             kind = gains if found["of_medians"] < 1 - TIE else losses if found["of_medians"] > 1 + TIE else ties
             figures = medians(recordings, name)
             sides = [both_sides(scenario, figures[one]) for one in (ours, theirs[0])]
-            kind.append((f"`{name}{'+' * bool(settings)}{settings}`", found["of_medians"], sides[0] / sides[1] if all(sides) else None))
+            kind.append((name, f"`{name}{'+' * bool(settings)}{settings}`", found["of_medians"], sides[0] / sides[1] if all(sides) else None))
     return gains, ties, losses
 
 
@@ -341,7 +339,7 @@ def uring_says(gains, ties, losses):
 def uring(recordings):
     """With all that it gains and loses in."""
     gains, ties, losses = uring_compared(recordings)
-    listed = [", ".join(f"{what} {ratio:.2f}{'' if both is None else f' ({both:.2f})'}" for what, ratio, both in found)
+    listed = [", ".join(f"{what} {ratio:.2f}{'' if both is None else f' ({both:.2f})'}" for _, what, ratio, both in found)
               for found in (gains, losses)]
     return uring_says(listed[0], f"the {len(ties)} others (a difference under 10 %)", listed[1])
 
@@ -353,12 +351,8 @@ def span(found):
     """How many, by how much, and which the most; @found: what is farthest from a tie first."""
     if not found:
         return ""
-    ratios, named = [ratio for _, ratio, _ in found], ", ".join(what for what, *_ in found[:MOST_NAMED])
+    ratios, named = [ratio for _, _, ratio, _ in found], ", ".join(what for _, what, *_ in found[:MOST_NAMED])
     return f"{len(found)} comparisons ({min(ratios):.2f} to {max(ratios):.2f}, most in {named})"
-
-
-def scenario_of(what):
-    return what.strip("`").partition("+")[0]
 
 
 def family(name, others):
@@ -371,11 +365,11 @@ def family(name, others):
 def uring_short(recordings):
     """With how much, how often, and where the most; and the scenarios all of whose comparisons are ties."""
     gains, ties, losses = uring_compared(recordings)
-    telling = {scenario_of(what) for what, *_ in gains + losses}
-    tied = dict.fromkeys(family(scenario_of(what), telling) for what, *_ in ties if scenario_of(what) not in telling)
+    telling = {name for name, *_ in gains + losses}
+    tied = dict.fromkeys(family(name, telling) for name, *_ in ties if name not in telling)
     among = f", among them all of {', '.join(tied)}" if tied else ""
-    return uring_says(span(sorted(gains, key=lambda one: one[1])), f"the {len(ties)} others (a difference under 10 %){among}",
-                      span(sorted(losses, key=lambda one: -one[1])))
+    return uring_says(span(sorted(gains, key=lambda one: one[2])), f"the {len(ties)} others (a difference under 10 %){among}",
+                      span(sorted(losses, key=lambda one: -one[2])))
 
 
 def sittings(recordings):
