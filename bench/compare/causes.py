@@ -6,8 +6,6 @@ import re
 
 from compare.scenarios import LATENCY, MISSES, WITHOUT_WAITS
 
-TIE = "Rounds on both sides of the bound"
-TIE_WITHIN, TIE_MET = 0.10, 2  # The median is so close to the bound, and so many rounds meet it.
 # A title, and what it explains: patterns of scenarios, our variants, others' variants and figures. The first that matches is it.
 CAUSES = (
     ("A loaded core without a window", ("latency-90", "uring+merge-window=0", "*", LATENCY)),
@@ -23,6 +21,7 @@ CAUSES = (
     ("Two backends that read alike", ("*publishers*", "*", "epoll", "*")),
     ("RTMP beside FLV", ("rtmp-*", "*", "*+flv", "*")),
     ("Frames that are kept", ("kept-*", "*", "*", "*")),
+    ("A window receives before it delivers", *((name, "*+batch=*", "*", "*") for name in ("network-good", "saturated-small"))),
     ("io_uring gathers less", ("paced-1400", "*", "epoll-pool*", "*"), ("network-*", "*+batch=*", "*", "*")),
     ("A window receives before it delivers", ("paced*", "*+batch=*", "*", "*")),
     ("One request at a time", ("resp-*", "*", "*", "*"), ("websocket*", "*", "*", "*")),
@@ -34,21 +33,11 @@ CAUSES = (
 
 
 # Their figures are no processor time, or are not of one scenario.
-WITHOUT_PROFILE = TIE, "Slabs in the memory of few connections"
-
-
-def is_tie(target):
-    """Whether the rounds cannot tell if it is met or missed."""
-    bound, least, paired = target["bound"], target["least"], target["paired"]
-    if not paired or abs(target["measured"] / bound - 1) > TIE_WITHIN:
-        return False
-    return sum(one >= bound if least else one <= bound for one in paired["each"]) >= TIE_MET
+WITHOUT_PROFILE = ("Slabs in the memory of few connections",)
 
 
 def cause_of(scenario, target):
     """Of a target that statistics.judge() finds missed; None: there is none."""
-    if is_tie(target):
-        return TIE
     of = scenario, target["ours"], str(target["theirs"]), target["figure"]
     return next((title for title, *patterns in CAUSES
                  if any(all(map(fnmatch.fnmatchcase, of, pattern)) for pattern in patterns)), None)

@@ -6,14 +6,16 @@
 """
 
 import difflib
+import fnmatch
 import os
 import re
 
-from compare import causes, points, report, results, scenarios, summary
+from compare import causes, points, report, results, scenarios, statistics, summary
 
 # Each region stands in its document once.
 REGIONS = {
-    "README.md": {"costs": summary.costs, "uring": summary.uring_short, "servers": points.servers, "others": points.others},
+    "README.md": {"costs": summary.costs, "uring": summary.uring_short, "servers": points.servers, "capacity": points.capacity,
+                  "others": points.others},
     "bench/README.md": {"sittings": summary.sittings, "unrecorded": summary.unrecorded},
     "bench/RESULTS.md": {"peers-publishers": summary.peers_publishers, "peers-players": summary.peers_players,
                          "capacity": summary.capacity, "tls": summary.tls, "growth": summary.growth, "lines": summary.cache_lines,
@@ -51,23 +53,36 @@ def derived(text, tables, recordings):
     return REGION.sub(region, text), found
 
 
+def causes_in(text):
+    """The sections of bench/TARGETS.md that are causes: title and text."""
+    return dict(section.split("\n", 1) for section in text.split("\n### ")[1:])
+
+
+def names(text, scenario):
+    """Whether it speaks of a scenario, by its name or by that of its family (`latency-*`), or shows its profile."""
+    words = re.findall(r"`([a-z0-9*-]+)`|\[([a-z0-9-]+)\]\(", text)
+    return any(fnmatch.fnmatchcase(scenario, pattern) for pattern in map("".join, words))
+
+
 def without_cause(root, recordings):
     """A line for each missed target of which bench/TARGETS.md does not say why."""
-    sections = re.findall(r"^### (.*)$", read(os.path.join(root, TARGETS)), re.MULTILINE)
+    sections = causes_in(read(os.path.join(root, TARGETS)))
     wrong = []
     for name, target in summary.judged(recordings):
+        if target["verdict"] != statistics.MISSED:
+            continue
         title = causes.cause_of(name, target)
-        if not target["met"] and title not in sections:
-            wrong.append(f"{TARGETS}: {name}, {report.compared(target)}: missed, " +
-                         (f"without the section '{title}'" if title else "and bench/compare/causes.py knows no cause"))
+        lacks = ("and bench/compare/causes.py knows no cause" if not title else
+                 f"without the section '{title}'" if title not in sections else
+                 f"and the section '{title}' does not name {name}" if not names(sections[title], name) else None)
+        wrong += [f"{TARGETS}: {name}, {report.compared(target)}: missed, {lacks}"] * bool(lacks)
     return wrong
 
 
 def without_profile(root, folder):
     """A line for each section that is a cause and has no link to a profile that is there."""
     wrong = []
-    for section in read(os.path.join(root, TARGETS)).split("\n### ")[1:]:
-        title, _, text = section.partition("\n")
+    for title, text in causes_in(read(os.path.join(root, TARGETS))).items():
         if title in causes.WITHOUT_PROFILE:
             continue
         linked = re.findall(r"\(results/profiles/([a-z0-9-]+)\.txt\)", text)

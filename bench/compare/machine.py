@@ -4,8 +4,34 @@ import datetime
 import os
 import platform
 import subprocess
+import time
 
 from compare import network
+
+IDLE, PATIENCE, LOOK_S = 0.05, 60, 1.0  # A processor may be busy by so much in the second before; how many seconds that is waited for.
+
+
+def _jiffies():
+    """Of all processors since they started: those in which they did something, and all."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, idle, waiting, *others = map(int, file.readline().split()[1:9])
+    return user + nice + system + sum(others), user + nice + system + idle + waiting + sum(others)
+
+
+def _busy():
+    """The part of the processors' time that is used while nothing of ours runs."""
+    before = _jiffies()
+    time.sleep(LOOK_S)
+    used, passed = (after - earlier for after, earlier in zip(_jiffies(), before))
+    return used / passed if passed else 0.0
+
+
+def settled():
+    """That part, when it is small, as a build that has just ended may not be; else what is left of it."""
+    end = time.monotonic() + PATIENCE
+    while (busy := _busy()) > IDLE and time.monotonic() < end:
+        pass
+    return busy
 
 
 def _field(path, key):
@@ -27,13 +53,14 @@ def describe(root, perf, seconds):
     commit = _git(root, "rev-parse", "HEAD")
     changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "src", "include", "bench", "cmake",
                    "CMakeLists.txt", ":(exclude)bench/results", ":(exclude)bench/**.md")
+    busy = settled()
     now = datetime.datetime.now(datetime.timezone.utc)
     return {
         "sitting": f"{now:%Y%m%dT%H%M%S}",
         "date": now.isoformat(timespec="seconds"),
         "commit": (commit or "unknown") + (" with changes" if changed else ""),
         "seconds": f"{seconds:g}",
-        "load": f"{os.getloadavg()[0]:.2f}",
+        "busy": f"{busy:.3f}",
         "processor": _field("/proc/cpuinfo", "model name"),
         "processors": os.cpu_count(),
         "virtual": "hypervisor" in _field("/proc/cpuinfo", "flags").split(),

@@ -66,7 +66,7 @@ class Installed(Server):
 
 class NginxRtmp(Server):
     """nginx with Debian's libnginx-mod-rtmp, one process: its statistics, as XML. It keeps no pictures, so to have players get
-    all frames they must not wait for a key picture. Its module knows no TLS: "+tls" has nginx's stream module in front of it, in the
+    all frames they must not wait for a key picture. "+buffer=N" holds pictures until the next frame of audio. Its module knows no TLS: "+tls" has nginx's stream module in front of it, in the
     same process, and "+proxy" has the same without TLS, so that the difference of both is that of TLS."""
 
     only = "rtmp"
@@ -74,7 +74,7 @@ class NginxRtmp(Server):
         worker_rlimit_nofile 65536; daemon off; master_process off; pid {folder}/pid; error_log {folder}/log; load_module {module}; {load}
         events {{ worker_connections 60000; }}
         {stream}
-        rtmp {{ access_log off; server {{ listen {address}; application live {{ live on; wait_key off; }} }} }}
+        rtmp {{ access_log off; server {{ listen {address}; application live {{ live on; wait_key off; {buffer} }} }} }}
         http {{ access_log off; client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
                 uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
                 server {{ listen 127.0.0.1:{http}; location /stat {{ rtmp_stat all; }} }} }}
@@ -101,9 +101,10 @@ class NginxRtmp(Server):
             address, load = f"unix:{folder}/rtmp", f"load_module {NGINX_STREAM};"
             ssl = self.SSL.format(*certificate.make(folder)) if "tls" in front else ""
             stream = self.FRONT.format(port=self.ports["rtmp"], ssl=ssl, address=address)
+        held = [setting.partition("=")[2] for setting in settings.split("+") if setting.startswith("buffer=")]
         with open(os.path.join(folder, "conf"), "w", encoding="ascii") as file:
             file.write(self.CONFIGURATION.format(folder=folder, module=NGINX_MODULE, load=load, stream=stream, address=address,
-                                                 http=self.ports["http"]))
+                                                 buffer="".join(f"buffer {ms}ms;" for ms in held), http=self.ports["http"]))
         nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         program = stack.enter_context(Program([*daemon_cpus(""), nginx, "-c", os.path.join(folder, "conf")], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile())))

@@ -44,39 +44,75 @@ def ratio(recordings, name, ours, theirs):
     return f"{found['of_medians']:.2f}" if found else "-"
 
 
+FULL = 0.95  # Of its core, where a server falls behind: its cost is then too low, and is compared with none.
+
+
+def load(recordings, name, variant):
+    """Of the server's core; None: not recorded."""
+    return summary.medians(recordings, name).get(variant, {}).get("load") if name in recordings else None
+
+
+def is_full(recordings, name, variant):
+    return (load(recordings, name, variant) or 0) >= FULL
+
+
+def keeps_up(recordings, name, variant):
+    return load(recordings, name, variant) is not None and not is_full(recordings, name, variant)
+
+
+def is_recorded(recordings, name, variant):
+    return load(recordings, name, variant) is not None
+
+
 def both_sides(recordings, name, variant):
     """Microseconds per Mbit, of the server and of the publishers and players that load it; the delay, of publishers
     without players how old what is not read may be."""
     costs = ", ".join(median(recordings, name, variant, key) for key in (scenarios.PER_MBIT, "others_us_per_mbit"))
     figures = summary.medians(recordings, name).get(variant, {}) if name in recordings else {}
     delay = figures.get(scenarios.LATENCY, figures.get("unread_p99_us"))
-    return costs + (f"; {summary.milliseconds(delay)} ms" if delay else "")
+    return (costs + (f"; {summary.milliseconds(delay)} ms" if delay else "") +
+            " (core full)" * is_full(recordings, name, variant))
+
+
+def compared(recordings, rows, cell, comparable):
+    """Rows of a table: of each server the cell, and behind it ours divided by theirs where the terms are equal."""
+    shown = []
+    for title, name, ours, equal, unequal in rows:
+        cells = {other.partition("+")[0]: cell(recordings, name, other) for other in (*equal, *unequal)}
+        for other in equal:
+            if comparable(recordings, name, ours) and comparable(recordings, name, other):
+                cells[other.partition("+")[0]] += f": {ratio(recordings, name, ours, other)}"
+        theirs = [cells.get(other, "") for other in OTHERS]
+        shown.append((title + summary.fewer(recordings, name), cell(recordings, name, ours), *theirs))
+    return shown
 
 
 def servers(recordings):
     """The CPU of both sides, and ours divided by each other's where the terms are equal."""
-    rows = []
-    for title, name, ours, equal, unequal in ROWS:
-        cells = {other.partition("+")[0]: both_sides(recordings, name, other) for other in (*equal, *unequal)}
-        for other in equal:
-            cells[other.partition("+")[0]] += f": {ratio(recordings, name, ours, other)}"
-        theirs = [cells.get(other, "") for other in OTHERS]
-        rows.append((title + summary.fewer(recordings, name), both_sides(recordings, name, ours), *theirs))
-    return summary.table(("streams of 1 Mbit/s", *SERVERS), rows)
+    return summary.table(("streams of 1 Mbit/s", *SERVERS), compared(recordings, ROWS, both_sides, keeps_up))
+
+
+# Servers at the limit of their part of a core, which all are.
+CAPACITIES = (
+    ("RTMP players that read every 50 ms, each server's defaults", "capacity-players", "uring", (), ("nginx-rtmp", "srs", "zlmediakit")),
+    ("the same, no merge window", "capacity-players", "uring+merge-window=0", ("nginx-rtmp", "zlmediakit"), ()),
+    ("the same, 20 ms on both sides", "capacity-players", "uring+merge-window=20", ("srs+mw=20",), ()),
+    ("the same, 350 ms on both sides", "capacity-players", "uring+merge-window=350", ("srs", "zlmediakit+mw=350"), ()),
+    ("RTMP publishers, the first 20 with a player, the others read every 100 ms, by SRS too", "capacity-publishers", "uring",
+     ("srs+mr=100",), ("nginx-rtmp", "zlmediakit")),
+    ("the same, as frames come, no window", "capacity-publishers", scenarios.WITHOUT_WAITS, ("nginx-rtmp", "srs", "zlmediakit"), ()),
+)
+
+
+def served(recordings, name, variant):
+    """How many, and the delay of the frames of so many."""
+    number, delay = (median(recordings, name, variant, *form) for form in ((scenarios.CAPACITY,), (scenarios.LATENCY, "{:.0f} ms", 1000)))
+    return number if delay == "-" else f"{number}; {delay}"
 
 
 def capacity(recordings):
-    """Figures that it says, and a sentence; the other points likewise."""
-    def of(name, *variants):
-        return [median(recordings, name, variant, "capacity") for variant in variants]
-
-    played = of("capacity-players", "uring", "nginx-rtmp", "srs+mw=20", "uring+merge-window=350", "srs")
-    published = of("capacity-publishers", "uring", scenarios.WITHOUT_WAITS, "nginx-rtmp", "srs")
-    rounds = [summary.fewer(recordings, name, form="; {}") for name in reversed(summary.CAPACITIES)]
-    return [*played, *published], (
-        f"A fifth of a core serves {played[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {played[1]}, SRS at 20 ms {played[2]}; "
-        f"with 350 ms on both sides {played[3]}, SRS {played[4]}{rounds[0]}), and {published[0]} publishers, the first 20 with a player, the "
-        f"others read every 100 ms ({published[1]} as frames come, without a window; nginx-rtmp {published[2]}, SRS {published[3]}{rounds[1]}).")
+    """How many a fifth of a core serves, and ours divided by each other's where the terms are equal."""
+    return summary.table(("a fifth of a core serves", *SERVERS), compared(recordings, CAPACITIES, served, is_recorded))
 
 
 def windows(recordings):
@@ -112,6 +148,6 @@ def clients(recordings):
 
 def others(recordings):
     """A point for each kind of use; without those of which nothing is recorded. "-" is not recorded yet."""
-    points = [one(recordings) for one in (windows, capacity, rtsp, delay, clients)]
+    points = [one(recordings) for one in (windows, rtsp, delay, clients)]
     return [line for figures, point in points if set(figures) != {"-"}
             for line in textwrap.wrap("- " + point, 128, subsequent_indent="  ", break_on_hyphens=False)]

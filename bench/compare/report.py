@@ -103,7 +103,8 @@ def targets(judged):
     """A line for each target."""
     lines = []
     for one in judged:
-        lines.append(f"  {'met   ' if one['met'] else 'MISSED'}  {compared(one)}: {one['figure']} {one['measured']:.3f}, "
+        said = one["verdict"].upper() if one["verdict"] == statistics.MISSED else one["verdict"]
+        lines.append(f"  {said:<6}  {compared(one)}: {one['figure']} {one['measured']:.3f}, "
                      f"target {'at least ' * one['least']}{one['bound']:g}")
     return lines
 

@@ -93,8 +93,11 @@ class RespBench(Bench):
         with contextlib.ExitStack() as stack:
             server = stack.enter_context(Server(deadline))
             counting = stack.enter_context(counters.Counting(self.perf, events)) if events else None
-            command = [self.program, "--port", str(server.port), "--variant", variant, "--command", scenario.command,
+            name, *settings = variant.split("+")
+            command = [self.program, "--port", str(server.port), "--variant", name, "--command", scenario.command,
                        "--size", str(scenario.size), "--commands", str(plan["packets"]), *cpu(RECEIVER_CPU)]
+            for setting in settings:
+                command += ["--{}".format(setting.partition("=")[0]), setting.partition("=")[2]]
             if counting:
                 command = counting.prefix + command + counting.option
             client = stack.enter_context(Program(command, deadline, counting.pass_fds if counting else ()))

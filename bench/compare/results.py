@@ -113,4 +113,5 @@ def write(folder, name, rounds, counted, machine):
                   **{key: written(value) for key, value in figures.items()}} for number, variant, figures in lines])
     known = {**machine_of(folder), machine["sitting"]: machine}
     used = {row["sitting"] for one in names(folder) for row in read_table(path_of(folder, one))[:1]}
-    write_table(os.path.join(folder, MACHINE), list(machine), [known[one] for one in sorted(used & known.keys())])
+    rows = [known[one] for one in sorted(used & known.keys())]
+    write_table(os.path.join(folder, MACHINE), list(dict.fromkeys(key for row in (machine, *rows) for key in row)), rows)

@@ -248,6 +248,7 @@ ECHOES = ("uring", "epoll-pool", "read-write", "read-buffer", "both-buffer", "ev
 ECHO_TARGETS = tuple(Target(CPU_PER_PACKET, "uring", name, 1.02) for name in ECHOES[1:] if name not in FLOORS)
 
 CLIENTS = ("uring", "epoll-pool", "hiredis", "raw")
+MALLOCED = ("uring+page-byte=16",)  # Where malloc() puts large memory: see "Alignment" in bench/EXPERIMENTS.md.
 RESP_SIZES = (("1k", 1 << 10, 7000), ("64k", 64 << 10, 5000), ("1m", 1 << 20, 1000), ("4m", 4 << 20, 250))
 RESP_QUICK = ("resp-get-1m", "resp-set-1m")
 RESP_TARGETS = {"resp-get-1m": against("uring", {"hiredis": 0.70, "raw": 1.10})}
@@ -255,7 +256,7 @@ RESP_TARGETS = {"resp-get-1m": against("uring", {"hiredis": 0.70, "raw": 1.10})}
 
 def resp(command, label, size, rate):
     name = f"resp-{command}-{label}"
-    return Resp(name, f"{command.upper()} of {size >> 10} KiB, one after the other, on a redis-server", CLIENTS,
+    return Resp(name, f"{command.upper()} of {size >> 10} KiB, one after the other, on a redis-server", CLIENTS + MALLOCED * (command == "get"),
                 RESP_TARGETS.get(name, no_worse("uring", ("hiredis",))) + no_worse_than_best("uring"),
                 name not in RESP_QUICK, command=command, size=size, commands_per_second=rate)
 
@@ -293,7 +294,6 @@ BY_WINDOW = (*(f"uring+merge-window={window}" for window in (*WINDOWS, "auto")),
 WAYS = ("uring", "epoll", "uring+batch=0", "epoll+batch=0")
 AND_FLV = ("uring", "epoll", "uring+flv", "epoll+flv")
 AS_FLV = (*(Target(PER_MBIT, way, way + "+flv", 1.05) for way in ("uring", "epoll")), Target(PER_MBIT, "uring", "epoll", 1.02))
-UNCOPIED = tuple(Target("payload_bytes_copied", way, None, 0) for way in ("uring", "epoll"))
 BACKENDS = (Target(PER_MBIT, "uring", "epoll", 1.02),)
 
 # With the daemon's cache of a group of pictures and without; by HTTP-FLV, for the difference.
@@ -313,7 +313,7 @@ RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_M
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
                      Target("user_us_per_frame", "uring", None, 1.0))
 # By default with the automatic merge window; without one, as nginx-rtmp; with those of SRS.
-SENDERS = ("uring", "epoll", "uring+gop-size=0", "uring+merge-window=0", "nginx-rtmp", "uring+merge-window=20", "srs+mw=20",
+SENDERS = ("uring", "epoll", "uring+gop-size=0", "uring+merge-window=0", "nginx-rtmp", "nginx-rtmp+buffer=350", "uring+merge-window=20", "srs+mw=20",
            "uring+merge-window=350", "uring+gop-size=0+merge-window=350", "srs", "srs+gop=0", "zlmediakit", "zlmediakit+mw=350")
 SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.50),
                    Target(LATENCY, "uring", None, 25000), Target(PER_MBIT, "uring", "epoll", 1.02),
@@ -341,7 +341,7 @@ def secure(variants, memory):
     """What TLS adds, ours of nginx's, whose hop is on both sides or, as an operator pays for it, on one; and to a connection's memory."""
     return (*(Target(PER_MBIT, f"{ours}+tls", "nginx-rtmp+tls", 0.80, bases=(ours, theirs))
               for theirs in ("nginx-rtmp+proxy", "nginx-rtmp") for ours in variants),
-            Target(memory, "uring+tls", "uring", IDLE_BYTES, added=True), Target("payload_bytes_copied", "uring+tls", None, 0))
+            Target(memory, "uring+tls", "uring", IDLE_BYTES, added=True))
 
 
 def rtsp_peers(memory, as_frames_come):
@@ -409,19 +409,19 @@ SCENARIOS = (
           tuple(Target(PER_MBIT, f"uring+merge-window={window}", f"epoll+merge-window={window}", 1.02) for window in (0, 350)),
           along="merge-window", players=500, look=50),
     *(Media(f"publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", RECEIVING,
-            BACKENDS + CACHE + UNCOPIED, connections=100, players=0, arrivals=arrivals, key_times=key_times, slow=bool(name))
+            BACKENDS + CACHE, connections=100, players=0, arrivals=arrivals, key_times=key_times, slow=bool(name))
       for name, how, arrivals, key_times in (*SENT_IN, ("-poisson", "late at random", "poisson", 10))),
-    Media("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, UNCOPIED + BACKENDS,
+    Media("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, BACKENDS,
           connections=100, players=0, publish="rtsp", play="rtsp"),
     Media("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", AND_FLV,
-          UNCOPIED + BACKENDS, players=1000, publish="rtsp", play="rtsp"),
+          BACKENDS, players=1000, publish="rtsp", play="rtsp"),
     Media("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s to 20 HTTP-FLV players each, through sluiced", AND_FLV,
-          UNCOPIED + BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
+          BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
     Media("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", AND_FLV,
-          UNCOPIED + BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
-    Media("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, UNCOPIED + AS_FLV,
+          BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
+    Media("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, AS_FLV,
           connections=100, players=0, slow=True),
-    Media("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", AND_FLV, UNCOPIED + AS_FLV,
+    Media("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", AND_FLV, AS_FLV,
           players=500, slow=True),
     *(Media(f"peers-publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players: sluiced and other servers",
             RECEIVERS, RECEIVERS_TARGETS, connections=100, players=0, arrivals=arrivals, key_times=key_times, slow=True)
@@ -497,7 +497,7 @@ LINES = Lines("lines", "A frame of 100 publishers in the daemon, without system 
 GROWING = tuple(f"{backend}+{protocol}" for backend in ("uring", "epoll") for protocol in ("flv", "rtmp", "rtsp"))
 GROWTH = Growth("growth", "The daemon's private memory, by 1,000 publishers or players more", GROWING,
                 tuple(Target(figure, variant, None, bound) for variant in GROWING
-                      for figure, bound in ((PLAYER_BYTES, 3072), (PUBLISHER_BYTES, 8192), (PUBLISHER_ALL, 8192))), slow=True)
+                      for figure, bound in ((PLAYER_BYTES, 3072), (PUBLISHER_ALL, 8192))), slow=True)
 # Recorded by options of their own.
 BY_OPTION = LINES, GROWTH
 

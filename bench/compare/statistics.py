@@ -27,7 +27,6 @@ def ratio(ours, theirs, figure):
         "median": statistics.median(each),
         "least": min(each),
         "most": max(each),
-        "each": each,
     }
 
 
@@ -47,19 +46,48 @@ def best(scenario, rounds, figure):
     return min((name for name, value in others.items() if value is not None), key=others.get, default=None)
 
 
+def each_round(target, theirs, rounds):
+    """What each round alone would have measured; those without the figure, and those in which a ratio means nothing, are left out."""
+    names = (target.ours, *filter(None, (theirs,)), *target.bases)
+    runs = [[run.get(target.figure) for run in round_] for round_ in zip(*(rounds[name] for name in names))]
+    runs = [run for run in runs if None not in run]
+    if target.bases:
+        return [(ours - base) / (other - their_base) for ours, other, base, their_base in runs if other > their_base]
+    if not theirs:
+        return [ours for ours, in runs]
+    if target.added:
+        return [ours - other for ours, other in runs]
+    return [ours / other for ours, other in runs if other > 0]
+
+
 def measure(target, theirs, rounds, counted):
-    """What the target is a bound on, None where it was not run, or not counted; and of a ratio of two variants what ratio() has."""
+    """What the target is a bound on; None where it was not run, or not counted."""
     if target.ours not in rounds or (target.theirs and theirs not in rounds) or not set(target.bases) <= rounds.keys():
-        return None, None
+        return None
     if target.bases:
         ours, others = (medians(rounds[name])[target.figure] - medians(rounds[base])[target.figure]
                         for name, base in zip((target.ours, theirs), target.bases))
-        return (ours / others if others > 0 else None), None
+        return ours / others if others > 0 else None
     if theirs and not target.added:
         paired = ratio(rounds[target.ours], rounds[theirs], target.figure)
-        return paired and paired["of_medians"], paired
+        return paired and paired["of_medians"]
     ours = {**medians(rounds[target.ours]), **counted.get(target.ours, {})}.get(target.figure)
-    return (ours - medians(rounds[theirs])[target.figure] if target.added else ours), None
+    return ours - medians(rounds[theirs])[target.figure] if target.added else ours
+
+
+MET, TIED, MISSED = "met", "tie", "missed"
+TIE_WITHIN, TIE_ROUNDS = 0.10, 2  # The measured value is so close to the bound, and so many rounds meet it and miss it.
+
+
+def verdict(target, measured, each):
+    """Whether it is met; a tie where the rounds cannot decide it, which holds for targets that are met and missed alike."""
+    def meets(value):
+        return value >= target.bound if target.least else value <= target.bound
+
+    met = sum(map(meets, each))
+    if abs(measured - target.bound) <= TIE_WITHIN * abs(target.bound) and min(met, len(each) - met) >= TIE_ROUNDS:
+        return TIED
+    return MET if meets(measured) else MISSED
 
 
 def judge(scenario, rounds, counted):
@@ -68,9 +96,13 @@ def judge(scenario, rounds, counted):
     for target in scenario.targets:
         is_best = target.theirs == BEST
         theirs = best(scenario, rounds, target.figure) if is_best else target.theirs
-        measured, paired = measure(target, theirs, rounds, counted)
-        if measured is not None:
+        measured = measure(target, theirs, rounds, counted)
+        # Whoever is best may have a target of its own, with the same bound.
+        known = is_best and any((one.figure, one.ours, one.theirs, one.bound) == (target.figure, target.ours, theirs, target.bound)
+                                for one in scenario.targets)
+        if measured is not None and not known:
+            each = each_round(target, theirs, rounds)
             judged.append({"figure": target.figure, "ours": target.ours, "theirs": theirs, "best": is_best, "added": target.added,
-                           "bases": target.bases, "bound": target.bound, "least": target.least, "measured": measured, "paired": paired,
-                           "met": measured >= target.bound if target.least else measured <= target.bound})
+                           "bases": target.bases, "bound": target.bound, "least": target.least, "measured": measured, "each": each,
+                           "verdict": verdict(target, measured, each)})
     return judged

@@ -19,7 +19,7 @@
 #include "common/span.h"
 #include "resp/raw.h"
 
-enum { MOST_SIZE = 64 << 20, MOST_COMMANDS = 100000000, WARM = 2 * RESP_KEYS };
+enum { MOST_SIZE = 64 << 20, MOST_COMMANDS = 100000000, WARM = 2 * RESP_KEYS, PAGE = 4096 };
 
 static const resp_variant *const variants[] = {
     &resp_uring,
@@ -31,6 +31,7 @@ static const resp_variant *const variants[] = {
 };
 
 static resp_work work;
+static size_t page_byte; /* at which the memory for values begins */
 static uint64_t done, checksum;
 
 static void usage(FILE *out) {
@@ -42,6 +43,7 @@ static void usage(FILE *out) {
             "--list names the variants.\n"
             "\n"
             "  --size N             bytes of each value, 64 to 67108864\n"
+            "  --page-byte N        the byte of a page, 0 to 4095, at which the memory for values begins (0)\n"
             "  --cpu N              stay on this processor\n"
             "  --perf-control W,R   descriptors by which perf stat is commanded (its --control)\n");
 }
@@ -95,10 +97,12 @@ static void make_values(void) {
         work.values[i] = value;
         snprintf(work.keys[i], sizeof work.keys[i], "bench:%d", i);
     }
-    work.memory = malloc(work.size + RESP_AROUND);
+    size_t room = page_byte + work.size + RESP_AROUND;
+    work.memory = aligned_alloc(PAGE, (room + PAGE - 1) / PAGE * PAGE);
     if (!work.memory)
         fail(EXIT_FAILURE, "no memory for a value");
-    memset(work.memory, 0, work.size + RESP_AROUND);
+    memset(work.memory, 0, room);
+    work.memory += page_byte;
 }
 
 /* GETs find the values; SETs find something else. */
@@ -164,6 +168,7 @@ int main(int argc, char **argv) {
         {"command", required_argument, NULL, 'c'},
         {"size", required_argument, NULL, 's'},
         {"commands", required_argument, NULL, 'n'},
+        {"page-byte", required_argument, NULL, 'b'},
         {"cpu", required_argument, NULL, 'p'},
         {"perf-control", required_argument, NULL, 'f'},
         {"list", no_argument, NULL, 'l'},
@@ -184,6 +189,8 @@ int main(int argc, char **argv) {
             work.size = parse_number("--size", optarg, CHECKSUM_BYTES, MOST_SIZE);
         else if (option == 'n')
             work.commands = WARM + parse_number("--commands", optarg, 1, MOST_COMMANDS);
+        else if (option == 'b')
+            page_byte = parse_number("--page-byte", optarg, 0, PAGE - 1);
         else if (option == 'p')
             pin_to_cpu((int)parse_number("--cpu", optarg, 0, 1023));
         else if (option == 'f' && !span_command_perf(optarg))

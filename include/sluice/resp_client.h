@@ -213,6 +213,11 @@ SLUICE_API int sluice_resp_client_command(sluice_resp_client *client, const slui
  * Queues a command, such as GET, GETRANGE or HGET, whose reply is received into the caller's memory
  * if it is a string. The part that arrived together with other bytes is copied (and added to the
  * pool's bytes_copied); the kernel writes the rest directly into the memory.
+ *
+ * Memory for large values should begin with a page (aligned_alloc()). malloc() does not do that: it
+ * returns byte 16 of one. A reply often begins with a page of the kernel's, and its value some 10
+ * bytes later. If the memory lies 1 to 15 bytes further into its page than the value does, AMD
+ * processors with FSRM copy at a thirteenth of their speed (bench/EXPERIMENTS.md, "Alignment").
  * @param memory destination; belongs to the client until the callback, and the kernel may write to
  *               it. May be NULL if @p size is 0
  * @param size   size of the memory, bytes. For longer values see -EFBIG of sluice_resp_into_fn

@@ -82,7 +82,7 @@ class Figures(unittest.TestCase):
                 self.finds("--- " + path, "-" + changed, "+" + line)
                 regions += 1
             self.write(path, text)
-        self.assertEqual(regions, 16)
+        self.assertEqual(regions, 17)
 
     def set_rounds(self, name, key, figures):
         """Of each variant the same in all rounds."""
@@ -114,13 +114,38 @@ class Figures(unittest.TestCase):
 
     def test_a_region_is_missed(self):
         self.replace("README.md", "<!-- figures: costs -->\n", "")
-        self.finds("README.md: its regions are uring, servers, others, and not costs, uring, servers, others")
+        self.finds("README.md: its regions are uring, servers, capacity, others, and not costs, uring, servers, capacity, others")
 
     def test_a_missed_target_has_a_cause(self):
         self.replace("bench/TARGETS.md", "### What TLS adds", "### What it adds")
         self.finds("bench/TARGETS.md: tls-players, ", "missed, without the section 'What TLS adds'")
         self.set_rounds("file-4096", "ns_per_operation", {"library": 30.25, "stdio": 20})
         self.finds("file-4096, library / stdio: missed, and bench/compare/causes.py knows no cause")
+
+    def test_a_cause_names_its_scenarios(self):
+        self.replace("bench/TARGETS.md", "(`peers-players-flv`)", "")
+        self.finds("peers-players-flv, uring: missed, and the section 'The interval between audio frames' does not name peers-players-flv")
+
+    def test_a_tie_is_neither_met_nor_missed(self):
+        """Two rounds on either side of the bound and a median close to it, whichever side that is on; otherwise the median counts."""
+        for ours, verdict in (((100, 100, 101, 104, 105), "tie"), ((100, 101, 103, 104, 105), "tie"), ((100, 103, 104, 104, 105), "**missed**"),
+                              ((100, 100, 100, 101, 105), "met"), ((100, 101, 120, 120, 120), "**missed**"), ((50, 60, 70, 104, 105), "met")):
+            with self.subTest(rounds=ours):
+                each = {"uring": iter(ours), "epoll-pool": iter([100] * 5)}
+
+                def change(rows, each=each):
+                    for row in rows:
+                        if row["round"] != "counted" and row["variant"] in each:
+                            row["cpu_s_per_gb"] = next(each[row["variant"]])
+                self.edit("bench/results/many.csv", change)
+                self.finds(f"+| `many` | `uring` / `epoll-pool`, CPU per GB | <= 1.02 | {sorted(ours)[2] / 100:.3g} | "
+                           f"{ours[0] / 100:.3g} to {ours[-1] / 100:.3g} | {verdict}")
+
+    def test_a_server_that_falls_behind_is_compared_with_none(self):
+        self.set_rounds("peers-players", "load", {"nginx-rtmp": 0.96})
+        _, said = self.run_it("--check")
+        row = next(line for line in said.splitlines() if line.startswith("+| the same, no merge window | "))
+        self.assertRegex(row, r"ms \(core full\) \|")
 
     def test_a_cause_has_a_profile(self):
         os.remove(os.path.join(self.root, "bench/results/profiles/kept-second.txt"))
