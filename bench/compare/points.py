@@ -12,7 +12,7 @@ WINDOWLESS = ("mediamtx", "zlmediakit")
 # What a row is called, its scenario, the variant of ours, those of others that it is compared with on equal terms, and those that
 # are shown without a ratio: they have no window, or read frames as they come, and ours does not.
 ROWS = (
-    ("500 RTMP players, our default window of 24 ms", PLAYERS, "uring", (), ("nginx-rtmp", "zlmediakit")),
+    ("500 RTMP players, our default window of 24 ms, nginx-rtmp with `buffer`", PLAYERS, "uring", ("nginx-rtmp+buffer=350",), ("zlmediakit",)),
     ("the same, no merge window", PLAYERS, "uring+merge-window=0", ("nginx-rtmp", "zlmediakit"), ()),
     ("the same, 350 ms on both sides", PLAYERS, "uring+merge-window=350", ("srs", "zlmediakit+mw=350"), ()),
     ("2000 RTMP players, most of them read every 50 ms, 24 ms", MORE_PLAYERS, "uring", (), ("nginx-rtmp", "zlmediakit")),
