@@ -38,6 +38,11 @@ extern "C" {
 enum {
     /** Maximum size of a packet's header, bytes. */
     SLUICE_FLV_RTP_MAX_HEADER = SLUICE_RTP_HEADER_SIZE + 4,
+    /**
+     * Maximum number of NAL units of a tag that are skipped without a packet, since they are empty;
+     * and of those before the first slice of a key picture.
+     */
+    SLUICE_FLV_RTP_MAX_SKIPPED = 256,
 };
 
 /** Settings of a track. */
@@ -116,7 +121,8 @@ SLUICE_API int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, ui
  * @param ret_packet untouched unless 1 is returned
  * @return 1 (a packet), 0 (the tag is finished), -EPROTO (a length prefix exceeds the tag; the
  *         packets before it have been returned), -EMSGSIZE (an audio frame that does not fit into a
- *         packet); after an error the next call returns 0
+ *         packet, or more NAL units than SLUICE_FLV_RTP_MAX_SKIPPED; the packets before have been
+ *         returned); after an error the next call returns 0
  */
 SLUICE_API int sluice_flv_rtp_next(sluice_flv_rtp *rtp, sluice_flv_rtp_packet *ret_packet);
 

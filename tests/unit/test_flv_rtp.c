@@ -204,6 +204,73 @@ static void length_prefixes(void **state) {
     sluice_flv_rtp_free(rtp);
 }
 
+/* A tag whose lengths have a byte: so many empty NAL units, others, and empty ones again. */
+static void push_empty(sluice_pool *pool, sluice_flv_rtp *rtp, bool is_key, size_t before, const uint8_t *units,
+                       size_t size, size_t behind) {
+    size_t total = 5 + before + size + behind;
+    uint8_t *tag = calloc(1, total);
+    assert_non_null(tag);
+    tag[0] = is_key ? 0x17 : 0x27;
+    tag[1] = 1;
+    for (size_t i = 0; i < size; i++)
+        tag[5 + before + i] = units[i];
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, tag, total, 0), 0);
+    free(tag);
+}
+
+static void expect_sets(sluice_flv_rtp *rtp, bool is_key) {
+    if (!is_key)
+        return;
+    expect(rtp, avc_header + SPS_AT, SPS_SIZE, false, 1000);
+    expect(rtp, avc_header + PPS_AT, PPS_SIZE, false, 1000);
+}
+
+/* NAL units without a packet: as many as there may be in a tag, wherever they are, one more, and a
+ * tag that is full of them. */
+static void empty_units(void **state) {
+    enum { MOST = SLUICE_FLV_RTP_MAX_SKIPPED, PLENTY = 1 << 20 };
+    static const uint8_t slice[] = {2, 0x65, 1}, sei[] = {2, 0x06, 5};
+    sluice_pool *pool = *state;
+    uint8_t header[sizeof avc_header];
+    memcpy(header, avc_header, sizeof header);
+    header[LENGTH_SIZE_AT] = 0xFC;
+    sluice_flv_rtp *rtp = track_new(SLUICE_FLV_VIDEO, 0);
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, header, sizeof header, 0), 0);
+    for (int is_key = 0; is_key < 2; is_key++) {
+        push_empty(pool, rtp, is_key, MOST, NULL, 0, 0);
+        expect_end(rtp, 0);
+        push_empty(pool, rtp, is_key, MOST + 1, NULL, 0, 0);
+        expect_end(rtp, -EMSGSIZE);
+        push_empty(pool, rtp, is_key, PLENTY, NULL, 0, 0);
+        expect_end(rtp, -EMSGSIZE);
+        push_empty(pool, rtp, is_key, MOST + 1, slice, sizeof slice, 0);
+        expect_end(rtp, -EMSGSIZE);
+        for (size_t before = 0; before <= MOST; before += MOST / 2)
+            for (size_t more = 0; more < 2; more++) {
+                push_empty(pool, rtp, is_key, before, slice, sizeof slice, MOST - before + more);
+                expect_sets(rtp, is_key);
+                expect(rtp, slice + 1, 2, true, 1000);
+                expect_end(rtp, more ? -EMSGSIZE : 0);
+            }
+    }
+    /* Behind a SEI: of a key picture it is one of those that precede the first slice. */
+    push_empty(pool, rtp, false, 0, sei, sizeof sei, PLENTY);
+    expect(rtp, sei + 1, 2, true, 1000);
+    expect_end(rtp, -EMSGSIZE);
+    push_empty(pool, rtp, true, 0, sei, sizeof sei, PLENTY);
+    expect_end(rtp, -EMSGSIZE);
+    for (size_t more = 0; more < 2; more++) {
+        push_empty(pool, rtp, true, MOST - 1 + more, BYTES(2, 0x06, 5, 2, 0x65, 1), 0);
+        if (more == 0) {
+            expect_sets(rtp, true);
+            expect(rtp, sei + 1, 2, false, 1000);
+            expect(rtp, slice + 1, 2, true, 1000);
+        }
+        expect_end(rtp, more ? -EMSGSIZE : 0);
+    }
+    sluice_flv_rtp_free(rtp);
+}
+
 /* AAC's frames follow each other without gaps where milliseconds agree with that; a gap is a
  * gap. */
 static void times_of_aac(void **state) {
@@ -392,6 +459,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(pictures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(length_prefixes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(empty_units, set_up, tear_down),
         cmocka_unit_test_setup_teardown(times_of_aac, set_up, tear_down),
         cmocka_unit_test_setup_teardown(g711_and_opus, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tracks, set_up, tear_down),

@@ -424,6 +424,32 @@ static void a_stream_of_tiny_nal_units_leaves_rtp_to_others(void **state) {
     rig_close(&rig);
 }
 
+/* Empty ones make no packet, but are gone over: a tag with too many of them is lost for RTP, and
+ * for nobody else. */
+static void a_tag_of_empty_nal_units_is_lost_for_rtp_alone(void **state) {
+    (void)state;
+    enum { BUDGET = 4 << 20, MOST = SLUICE_FLV_RTP_MAX_SKIPPED, SLICE = 2 };
+    shed_rig rig;
+    rig_open(&rig, BUDGET, 100);
+    source *s = &rig.sources[0];
+    publish_nals(&rig, s, true, 1);
+    (void)join_by_rtp(&rig, 0);
+    for (uint32_t empty = MOST; empty <= MOST + 1; empty++) {
+        uint8_t payload[5 + MOST + 1 + SLICE] = {0x27, 1};
+        size_t packets = s->stream->rtp->packets, cached = s->stream->gop.count;
+        payload[5 + empty] = 1;
+        payload[5 + empty + 1] = 0x41;
+        publish_payload(&rig, s, payload, 5 + empty + SLICE);
+        s->next++;
+        assert_int_equal(s->stream->rtp->packets, empty == MOST ? packets + 1 : packets);
+        publish_nals(&rig, s, false, 1);
+        assert_int_equal(s->stream->rtp->packets, empty == MOST ? packets + 2 : packets + 1);
+        assert_int_equal(s->stream->gop.count, cached + 2);
+    }
+    assert_int_equal(s->stream->frames_dropped, 0);
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slowest_player_gives_way_first),
@@ -435,6 +461,7 @@ int main(void) {
         cmocka_unit_test(tiny_tags_do_not_take_more_memory_than_there_is),
         cmocka_unit_test(one_tag_of_tiny_nal_units_costs_no_other_stream_anything),
         cmocka_unit_test(a_stream_of_tiny_nal_units_leaves_rtp_to_others),
+        cmocka_unit_test(a_tag_of_empty_nal_units_is_lost_for_rtp_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

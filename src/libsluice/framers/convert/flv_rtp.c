@@ -52,6 +52,7 @@ struct sluice_flv_rtp {
     bool begins_key;  /* the next packet is the first of a key picture */
     sluice_slice tag; /* its payload */
     size_t at;        /* of the next length prefix, or of the samples not sent yet */
+    unsigned skipped; /* NAL units that become no packet, so far */
     /* of those to be sent before the next NAL unit; set_count when there are none */
     size_t next_set;
     uint32_t timestamp;
@@ -216,21 +217,24 @@ static uint32_t frame_duration(const sluice_flv_rtp *rtp, const sluice_slice *pa
     }
 }
 
-/* Whether the picture brings parameter sets of its own. */
-static bool has_sets(sluice_flv_rtp *rtp) {
+/* Whether the picture brings parameter sets of its own: 1, 0, -EMSGSIZE (too many units precede its
+ * first slice). */
+static int has_sets(sluice_flv_rtp *rtp) {
     struct part part;
     size_t at = rtp->at;
     uint8_t size = rtp->config.length_size;
-    while (read_prefixed(&rtp->read, &rtp->tag, at, size, header_size(rtp), &part) == 1) {
+    for (unsigned skipped = 0; skipped <= SLUICE_FLV_RTP_MAX_SKIPPED; skipped++) {
+        if (read_prefixed(&rtp->read, &rtp->tag, at, size, header_size(rtp), &part) != 1)
+            return 0;
         uint8_t type = type_of(rtp, &part);
         if (part.length > 0 && codec_is_set(rtp->config.codec, type))
-            return true;
+            return 1;
         /* They precede the picture's slices, which have the lowest types. */
         if (part.length > 0 && type <= (rtp->format == SLUICE_RTP_H265 ? 31 : 5))
-            return false;
+            return 0;
         at = part.offset + part.length;
     }
-    return false;
+    return -EMSGSIZE;
 }
 
 /* G.711 has no sequence header: a frame says all. */
@@ -270,13 +274,17 @@ int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, uint32_t time
     rtp->is_open = true;
     rtp->error = 0;
     rtp->at = view.header_size;
+    rtp->skipped = 0;
     rtp->next_set = rtp->set_count;
     rtp->begins_key = view.key_frame;
     int64_t time;
     if (type == SLUICE_FLV_VIDEO) {
         time = to_units(rtp, milliseconds + view.composition_time);
-        if (view.key_frame && !has_sets(rtp))
+        int sets = view.key_frame ? has_sets(rtp) : 1;
+        if (sets == 0)
             rtp->next_set = 0;
+        if (sets < 0)
+            rtp->error = sets;
     } else {
         time = audio_time(rtp, milliseconds, frame_duration(rtp, payload, view.header_size));
     }
@@ -284,15 +292,16 @@ int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, uint32_t time
     return 0;
 }
 
-/* The next NAL unit that is not empty: 1, 0, -EPROTO. What is to be read after it is left in
- * @at. */
-static int next_nal(sluice_flv_rtp *rtp, size_t *at, struct part *ret_part) {
+/* The next NAL unit that is not empty: 1, 0, -EPROTO, -EMSGSIZE (too many are). Moves the place to
+ * it, so that none of those before it is gone over again. */
+static int next_nal(sluice_flv_rtp *rtp, struct part *ret_part) {
     uint8_t size = rtp->config.length_size;
     int result;
-    while ((result = read_prefixed(&rtp->read, &rtp->tag, *at, size, header_size(rtp), ret_part)) == 1) {
-        *at = ret_part->offset + ret_part->length;
-        if (ret_part->length >= header_size(rtp))
-            break;
+    while ((result = read_prefixed(&rtp->read, &rtp->tag, rtp->at, size, header_size(rtp), ret_part)) == 1 &&
+           ret_part->length < header_size(rtp)) {
+        rtp->at = ret_part->offset + ret_part->length;
+        if (++rtp->skipped > SLUICE_FLV_RTP_MAX_SKIPPED)
+            return -EMSGSIZE;
     }
     return result;
 }
@@ -300,22 +309,17 @@ static int next_nal(sluice_flv_rtp *rtp, size_t *at, struct part *ret_part) {
 /* The next part of a picture: parameter sets go before it, but behind its delimiter. */
 static int next_video_part(sluice_flv_rtp *rtp) {
     struct part part;
-    size_t at = rtp->at;
-    int result = next_nal(rtp, &at, &part);
-    /* Empty units are not gone over again for each parameter set that precedes what is behind
-     * them. */
-    if (result == 1)
-        rtp->at = part.offset - rtp->config.length_size;
-    if (result == 1 && rtp->next_set < rtp->set_count && !codec_is_delimiter(rtp->config.codec, type_of(rtp, &part))) {
+    int result = next_nal(rtp, &part);
+    if (result != 1)
+        return result;
+    if (rtp->next_set < rtp->set_count && !codec_is_delimiter(rtp->config.codec, type_of(rtp, &part))) {
         rtp->part = rtp->sets[rtp->next_set++];
         rtp->is_last = false;
         return 1;
     }
-    if (result != 1)
-        return result;
     rtp->part = part;
-    rtp->at = at;
-    result = next_nal(rtp, &at, &part);
+    rtp->at = part.offset + part.length;
+    result = next_nal(rtp, &part);
     rtp->is_last = result != 1;
     rtp->error = result < 0 ? result : 0;
     return 1;
