@@ -162,6 +162,22 @@ static void broken_records(void **state) {
     assert_true(refused > 10000);
 }
 
+/* Units of a record of H.265, in two arrays, none of which is a set: as many as there may be, and
+ * one more. */
+static void units_of_a_record(void **state) {
+    enum { HEADER = 23, ARRAY = 3, FIRST = 200, MOST = 256 };
+    for (uint8_t more = 0; more < 2; more++) {
+        uint8_t record[HEADER + 2 * ARRAY + 2 * (MOST + 1)] = {1, [21] = 3, [22] = 2};
+        sluice_codec_config config = {.codec = 77};
+        uint8_t *first = record + HEADER, *second = first + ARRAY + 2 * FIRST;
+        first[2] = FIRST;
+        second[2] = (uint8_t)(MOST - FIRST + more);
+        size_t size = HEADER + 2 * ARRAY + 2 * (MOST + (size_t)more);
+        assert_int_equal(read_record(*state, SLUICE_CODEC_HEVC, record, size, 0, &config), more ? -EMSGSIZE : 0);
+        assert_int_equal(config.codec, more ? 77 : SLUICE_CODEC_HEVC);
+    }
+}
+
 /* A minimal SPS of the baseline: 16 x 16 pixels, with this number. */
 static size_t make_sps(uint8_t id, uint8_t level, uint8_t *to) {
     /* ue(0) frame number, ue(2) order, ue(1) references, no gaps, ue(0) ue(0), frames, 8x8, no
@@ -465,6 +481,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(records_of_ffmpeg, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(units_of_a_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rates_and_channels_of_aac, set_up, tear_down),
         cmocka_unit_test(parameter_sets),
         cmocka_unit_test(the_last_number_of_a_set),

@@ -17,6 +17,9 @@ enum {
     AAC_SBR = 5,
     AAC_PS = 29,
     AAC_RATES = 13,
+    /* units in the arrays of a record of H.265, empty ones and others than sets included; that of
+     * H.264 has room for 286 */
+    MOST_UNITS = 256,
 };
 
 static bool is_set(const sluice_codec_config *config, sluice_cursor at) {
@@ -76,11 +79,12 @@ static int read_hvcc(sluice_cursor cursor, sluice_codec_config *config) {
         !cursor_u8(&cursor, &length_size) || !cursor_u8(&cursor, &arrays))
         return -EPROTO;
     int error = read_length_size(length_size, config);
-    for (unsigned i = 0; i < arrays && !error; i++) {
+    for (unsigned i = 0, units = 0; i < arrays && !error; i++) {
         uint16_t count;
         if (!cursor_skip(&cursor, 1) || !cursor_be16(&cursor, &count))
             return -EPROTO;
-        error = read_sets(&cursor, count, config);
+        units += count;
+        error = units > MOST_UNITS ? -EMSGSIZE : read_sets(&cursor, count, config);
     }
     return error;
 }
