@@ -32,6 +32,18 @@ enum {
     SLUICE_FLV_DEFAULT_LIMIT = 8 << 20,
     /** Maximum size written by sluice_flv_write_track_header(), bytes. */
     SLUICE_FLV_MAX_TRACK_HEADER = 7,
+    /**
+     * Maximum number of modifiers (ModEx of Enhanced RTMP v2) in a payload's header. The
+     * specification sets no limit, and defines one kind of modifier.
+     */
+    SLUICE_FLV_MAX_MODIFIERS = 16,
+    /** Maximum size of an onMetaData payload that is read, bytes. */
+    SLUICE_FLV_MAX_METADATA = 128 << 10,
+    /**
+     * Maximum number of values in it, those in objects and arrays included: twice those of an index
+     * of 4096 key frames.
+     */
+    SLUICE_FLV_MAX_VALUES = 16384,
 };
 
 /** Flags of the file header. */
@@ -86,7 +98,8 @@ typedef enum sluice_flv_packet {
     SLUICE_FLV_SEQUENCE_END, /**< End of the sequence. */
     SLUICE_FLV_METADATA,     /**< Video: HDR information and similar. Audio: channel layout. */
     SLUICE_FLV_COMMAND,      /**< Video frame type 5: for seeking in files; not a frame. */
-    SLUICE_FLV_OTHER,        /**< An unknown packet type; relayed unchanged. */
+    /** An unknown packet type, or a header that is cut off or over a limit; relayed unchanged. */
+    SLUICE_FLV_OTHER,
 } sluice_flv_packet;
 
 /**
@@ -196,8 +209,8 @@ SLUICE_API int sluice_flv_next(sluice_flv *flv, sluice_chain *chain, sluice_flv_
 
 /**
  * Reads the header of a payload that came otherwise than in FLV, such as in an RTMP message. Does
- * not fail: a payload that is too short for its own header, or empty, is SLUICE_FLV_OTHER, all
- * header, with what could be read.
+ * not fail: a payload that is too short for its own header, or empty, or has more modifiers than
+ * SLUICE_FLV_MAX_MODIFIERS, is SLUICE_FLV_OTHER, all header, with what could be read.
  * @param payload borrowed during the call
  */
 SLUICE_API void sluice_flv_read_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view);
@@ -251,7 +264,9 @@ typedef struct sluice_flv_metadata {
 
 /**
  * Reads an onMetaData script payload (AMF 0). Values of other types and unknown names are skipped.
- * @return 0, -ENOENT (a script tag with another name), -EPROTO (malformed AMF; nothing is written)
+ * @return 0, -ENOENT (a script tag with another name), -EPROTO (malformed AMF), -EMSGSIZE (larger
+ *         than SLUICE_FLV_MAX_METADATA, or more values than SLUICE_FLV_MAX_VALUES); on failure
+ *         nothing is written
  */
 SLUICE_API int sluice_flv_read_metadata(const sluice_slice *payload, sluice_flv_metadata *ret_metadata);
 

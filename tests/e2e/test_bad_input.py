@@ -240,6 +240,26 @@ class OddButGoodTest(unittest.TestCase):
         data, tags = flv.stream(6, size=900000)
         self.relay(data, tags)
 
+    def test_metadata_around_its_limit(self):
+        """It is kept for players that come later. Beyond the limit it is relayed in its place, and not kept."""
+        most = 16384
+        for count in (most, most + 1):
+            with self.subTest(values=count), Daemon() as daemon:
+                script = b"\x02\0\x0aonMetaData\x08\0\0\0\0" + b"\0\0\x05" * count + b"\0\0\x09"
+                metadata = flv.Tag(flv.SCRIPT, 0, script)
+                data, tags = flv.stream(50, with_metadata=False, gop=10)
+                begin = flv.header()
+                with Publisher(daemon) as publisher, Player(daemon, publisher.name) as player:
+                    daemon.wait_player(publisher.name)
+                    publisher.send(begin + metadata.pack() + data[len(begin):])
+                    player.wait_tags(1 + len(tags))
+                    harness.check_same(player.tags, [metadata] + tags)
+                    with Player(daemon, publisher.name) as later:
+                        later.wait_frame(tags[-1])
+                    self.assertEqual([tag for tag in later.tags if tag.type == flv.SCRIPT], [metadata] * (count == most))
+                daemon.blocks_settled()
+                self.assertEqual(daemon.complaints(), [])
+
     def test_one_byte_frames_of_audio(self):
         tags = [flv.Tag(flv.AUDIO, number * 20, b"\x72") for number in range(200)]
         self.relay(flv.header(flv.HAS_AUDIO) + b"".join(tag.pack() for tag in tags), tags)

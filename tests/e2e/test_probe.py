@@ -231,6 +231,14 @@ class DamageTest(unittest.TestCase):
         faults, _ = self.faults(data)
         self.assertEqual([fault[:2] for fault in faults], [("error", "header")] * 2)
 
+    def test_metadata_beyond_its_limit(self):
+        data, tags = flv.stream(10, with_metadata=False)
+        for count, expected in ((16384, []), (16385, [("warning", "metadata", 13)])):
+            script = b"\x02\0\x0aonMetaData\x08\0\0\0\0" + b"\0\0\x05" * count + b"\0\0\x09"
+            faults, said = self.faults(data[:13] + flv.Tag(flv.SCRIPT, 0, script).pack() + data[13:], status=0)
+            self.assertEqual(faults, expected)
+            self.assertEqual(said["tags"], 1 + len(tags))
+
     def test_malformed_header(self):
         header = flv.Tag(flv.VIDEO, 0, b"\x17\0\0\0\0\x01\x64")
         data = flv.header() + header.pack() + flv.video_frame(0, True, 1, 300).pack()

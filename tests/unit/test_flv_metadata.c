@@ -17,7 +17,7 @@
 #include "memory/chain.h"
 #include "support/feed.h"
 
-enum { MAX_BYTES = 64 << 10 };
+enum { MAX_BYTES = SLUICE_FLV_MAX_METADATA + 1 };
 
 /* AMF made by hand. */
 struct amf {
@@ -500,7 +500,7 @@ static void test_nesting(void **state) {
         /* As deep as the bytes go. */
         begin_object(&amf);
         add_name(&amf, "nest");
-        while (amf.size + openings[container][0] <= sizeof amf.bytes)
+        while (amf.size + openings[container][0] <= SLUICE_FLV_MAX_METADATA)
             add_bytes(&amf, openings[container] + 1, openings[container][0]);
         assert_fails(*state, &amf, -EPROTO);
     }
@@ -534,19 +534,95 @@ static void test_hostile_lengths(void **state) {
         add_bytes(&amf, values[i].bytes, values[i].size);
         assert_fails(*state, &amf, -EPROTO);
     }
-    /* A strict array that claims four thousand million elements, with as many as fit. */
+    /* A strict array that claims four thousand million elements, with as many as are read, and as
+     * many as fit. */
     begin_array(&amf, 0);
     add_name(&amf, "x");
     add_be(&amf, 1, 10);
     add_be(&amf, 4, UINT32_MAX);
-    memset(amf.bytes + amf.size, 5, sizeof amf.bytes - amf.size);
-    amf.size = sizeof amf.bytes;
+    size_t begin = amf.size;
+    memset(amf.bytes + begin, 5, sizeof amf.bytes - begin);
+    amf.size = begin + SLUICE_FLV_MAX_VALUES - 2;
     assert_fails(*state, &amf, -EPROTO);
+    amf.size = SLUICE_FLV_MAX_METADATA;
+    assert_fails(*state, &amf, -EMSGSIZE);
     /* A name beyond the end. */
     begin_array(&amf, 0);
     add_be(&amf, 2, 0xFFFF);
     add_bytes(&amf, "width", 5);
     assert_fails(*state, &amf, -EPROTO);
+}
+
+/* So many bytes: a width, and a text that fills the rest. */
+static void make_large(struct amf *amf, const char *name, size_t size) {
+    amf->size = 0;
+    add_string(amf, name);
+    add_be(amf, 1, 8);
+    add_be(amf, 4, 2);
+    add_named_number(amf, "width", 640);
+    add_name(amf, "text");
+    add_be(amf, 1, 12);
+    size_t length = size - amf->size - 4 - 3;
+    add_be(amf, 4, length);
+    memset(amf->bytes + amf->size, ' ', length);
+    amf->size += length;
+    add_end(amf);
+    assert_int_equal(amf->size, size);
+}
+
+static void test_size_limit(void **state) {
+    static struct amf amf;
+    make_large(&amf, "onMetaData", SLUICE_FLV_MAX_METADATA);
+    assert_reads(*state, &amf, &(sluice_flv_metadata){.width = 640});
+    make_large(&amf, "onMetaData", SLUICE_FLV_MAX_METADATA + 1);
+    assert_fails(*state, &amf, -EMSGSIZE);
+    /* Nothing of others is read but their names. */
+    make_large(&amf, "onTextData", SLUICE_FLV_MAX_METADATA + 1);
+    assert_fails(*state, &amf, -ENOENT);
+}
+
+enum many { MANY_PROPERTIES, MANY_ELEMENTS, MANY_NESTED, MANY_PAIRS, MANY };
+
+/* So many values, of which the last is a width. */
+static void make_many(struct amf *amf, enum many many, size_t count) {
+    size_t inside = count - 2;
+    begin_object(amf);
+    if (many == MANY_PROPERTIES)
+        inside++;
+    else
+        add_name(amf, "x");
+    if (many == MANY_ELEMENTS) {
+        add_be(amf, 1, 10);
+        add_be(amf, 4, inside);
+    } else if (many != MANY_PROPERTIES) {
+        add_be(amf, 1, 3);
+    }
+    for (size_t i = 0; i < inside; i++) {
+        bool is_pair = many == MANY_PAIRS && i + 1 < inside;
+        if (many != MANY_ELEMENTS)
+            add_be(amf, 2, 0);
+        add_be(amf, 1, is_pair ? 10 : 5);
+        if (is_pair) { /* an array of one, so that it counts as two */
+            add_be(amf, 4, 1);
+            add_be(amf, 1, 5);
+            i++;
+        }
+    }
+    if (many == MANY_NESTED || many == MANY_PAIRS)
+        add_end(amf);
+    add_named_number(amf, "width", 640);
+    add_end(amf);
+}
+
+/* Values of no bytes but their type: each costs as much as one that says something. */
+static void test_value_limit(void **state) {
+    static struct amf amf;
+    for (enum many many = 0; many < MANY; many++) {
+        make_many(&amf, many, SLUICE_FLV_MAX_VALUES);
+        assert_reads(*state, &amf, &(sluice_flv_metadata){.width = 640});
+        make_many(&amf, many, SLUICE_FLV_MAX_VALUES + 1);
+        assert_fails(*state, &amf, -EMSGSIZE);
+    }
 }
 
 static void test_unknown_types(void **state) {
@@ -595,12 +671,13 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_usual),         TEST(test_object),          TEST(test_set_data_frame),
-        TEST(test_presence),      TEST(test_presence_of_one), TEST(test_values_that_say_nothing),
-        TEST(test_names),         TEST(test_stepping_over),   TEST(test_index_of_key_frames),
-        TEST(test_liberal),       TEST(test_other_names),     TEST(test_cut_short),
-        TEST(test_each_cut),      TEST(test_nesting),         TEST(test_hostile_lengths),
-        TEST(test_unknown_types), TEST(test_damage),
+        TEST(test_usual),      TEST(test_object),          TEST(test_set_data_frame),
+        TEST(test_presence),   TEST(test_presence_of_one), TEST(test_values_that_say_nothing),
+        TEST(test_names),      TEST(test_stepping_over),   TEST(test_index_of_key_frames),
+        TEST(test_liberal),    TEST(test_other_names),     TEST(test_cut_short),
+        TEST(test_each_cut),   TEST(test_nesting),         TEST(test_hostile_lengths),
+        TEST(test_size_limit), TEST(test_value_limit),     TEST(test_unknown_types),
+        TEST(test_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

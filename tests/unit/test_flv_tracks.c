@@ -209,6 +209,25 @@ static void other_payloads_have_no_tracks(void **state) {
     }
 }
 
+/* Behind as many modifiers as there may be, and behind one more. */
+static void tracks_are_behind_so_many_modifiers(void **state) {
+    for (size_t count = SLUICE_FLV_MAX_MODIFIERS; count <= SLUICE_FLV_MAX_MODIFIERS + 1; count++) {
+        static const uint8_t rest[] = {0x01, 'O', 'p', 'u', 's', 3, 'o'};
+        uint8_t bytes[1 + 3 * (SLUICE_FLV_MAX_MODIFIERS + 1) + sizeof rest] = {0x97};
+        for (size_t i = 0; i < count; i++)
+            bytes[1 + 3 * i + 2] = i + 1 < count ? 0x07 : 0x05;
+        memcpy(bytes + 1 + 3 * count, rest, sizeof rest);
+        sluice_slice payload = slice_of(*state, bytes, 1 + 3 * count + sizeof rest, 0);
+        sluice_flv_tracks place = {0};
+        sluice_flv_track track = {0};
+        bool is_read = count <= SLUICE_FLV_MAX_MODIFIERS;
+        assert_int_equal(sluice_flv_next_track(&place, SLUICE_FLV_AUDIO, &payload, &track), is_read);
+        assert_int_equal(track.id, is_read ? 3 : 0);
+        sluice_slice_release(&track.slice);
+        sluice_slice_release(&payload);
+    }
+}
+
 static void a_place_of_another_payload_is_refused(void **state) {
     sluice_slice payload = slice_of(*state, examples[0].bytes, 5, 0);
     sluice_flv_tracks place = {.at = 6};
@@ -221,9 +240,10 @@ static void a_place_of_another_payload_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(tracks_are_where_their_sizes_say),     TEST(payloads_that_end_early_are_told),
-        TEST(sizes_beyond_the_payload_are_refused), TEST(a_composition_time_is_within_its_track),
-        TEST(other_payloads_have_no_tracks),        TEST(a_place_of_another_payload_is_refused),
+        TEST(tracks_are_where_their_sizes_say),      TEST(payloads_that_end_early_are_told),
+        TEST(sizes_beyond_the_payload_are_refused),  TEST(a_composition_time_is_within_its_track),
+        TEST(other_payloads_have_no_tracks),         TEST(tracks_are_behind_so_many_modifiers),
+        TEST(a_place_of_another_payload_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

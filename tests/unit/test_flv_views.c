@@ -322,6 +322,29 @@ static void test_modifiers_without_end(void **state) {
     assert_int_equal(view.packet, SLUICE_FLV_OTHER);
 }
 
+/* As many as there may be, and one more. */
+static void test_modifier_limit(void **state) {
+    static const struct {
+        sluice_flv_type type;
+        uint32_t codec;
+        uint8_t rest[5];
+    } cases[] = {{SLUICE_FLV_VIDEO, SLUICE_CODEC_AV1, {'a', 'v', '0', '1', 9}},
+                 {SLUICE_FLV_AUDIO, SLUICE_CODEC_OPUS, {'O', 'p', 'u', 's', 9}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (uint32_t count = 1; count <= SLUICE_FLV_MAX_MODIFIERS + 1; count++) {
+            struct vector payload = {.size = 0};
+            add_bytes(&payload, "\x97", 1);
+            for (uint32_t left = count; left > 0; left--)
+                add_bytes(&payload, left > 1 ? "\0\xAA\x07" : "\0\xAA\x01", 3);
+            add_bytes(&payload, cases[i].rest, sizeof cases[i].rest);
+            sluice_flv_view view = view_of(*state, cases[i].type, payload.bytes, (uint32_t)payload.size, 1 + count % 5);
+            bool is_read = count <= SLUICE_FLV_MAX_MODIFIERS;
+            assert_int_equal(view.packet, is_read ? SLUICE_FLV_FRAME : SLUICE_FLV_OTHER);
+            assert_int_equal(view.codec, is_read ? cases[i].codec : SLUICE_CODEC_NONE);
+            assert_int_equal(view.header_size, is_read ? payload.size - 1 : payload.size);
+        }
+}
+
 /* ---- Writing ---- */
 
 static void test_writers(void **state) {
@@ -360,6 +383,7 @@ int main(void) {
         TEST(test_empty_views),
         TEST(test_modifier_lengths),
         TEST(test_modifiers_without_end),
+        TEST(test_modifier_limit),
         TEST(test_writers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -456,7 +456,7 @@ static void without_a_directory_nothing_can_be_recorded(void **state) {
 
 /* Whatever it holds, an index fills its room to the byte, and is metadata that can be read. */
 static void an_index_fills_its_room(void **state) {
-    static const size_t rooms[] = {0, 1, 2, 64, 65, 1000};
+    static const size_t rooms[] = {0, 1, 2, 64, 65, 1000, FLV_INDEX_MOST};
     sluice_pool *pool;
     (void)state;
     assert_int_equal(sluice_pool_new(NULL, &pool), 0);

@@ -268,7 +268,7 @@ void stream_want(struct stream *stream) {
 }
 
 /* Reads onMetaData, and cuts off the "@setDataFrame" that only a server wants. True when it is
- * onMetaData. */
+ * onMetaData: one that is malformed or over a limit is relayed as any other script. */
 static bool read_metadata(struct stream *stream, sluice_flv_tag *tag) {
     sluice_flv_metadata metadata;
     if (tag->type != SLUICE_FLV_SCRIPT || sluice_flv_read_metadata(&tag->payload, &metadata) < 0)

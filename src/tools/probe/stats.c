@@ -1,5 +1,6 @@
 #include "tools/probe/stats.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -162,6 +163,14 @@ static void take_parts(struct stats *stats, int kind, const sluice_flv_tag *tag,
         stats_add(stats, true, "payload", offset, "a tag of many tracks ends within one");
 }
 
+static void take_script(struct stats *stats, const sluice_flv_tag *tag, int64_t offset) {
+    int error = sluice_flv_read_metadata(&tag->payload, &stats->metadata);
+    if (!error)
+        stats->has_metadata = true;
+    if (error == -EMSGSIZE)
+        stats_add(stats, false, "metadata", offset, "onMetaData is too large to be read");
+}
+
 void stats_take(struct stats *stats, const sluice_flv_tag *tag, int64_t offset) {
     int kind = tag->type == SLUICE_FLV_VIDEO ? STATS_VIDEO : STATS_AUDIO;
     stats->tags++;
@@ -170,8 +179,8 @@ void stats_take(struct stats *stats, const sluice_flv_tag *tag, int64_t offset) 
         take_parts(stats, kind, tag, offset);
     else if (tag->type != SLUICE_FLV_SCRIPT)
         take_media(stats, kind, tag, offset);
-    else if (sluice_flv_read_metadata(&tag->payload, &stats->metadata) == 0)
-        stats->has_metadata = true;
+    else
+        take_script(stats, tag, offset);
 }
 
 int64_t stats_track_duration(const struct stats_track *track) {

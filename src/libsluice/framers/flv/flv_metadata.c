@@ -83,31 +83,38 @@ static bool skip_object_end(sluice_cursor *cursor) {
     return true;
 }
 
-static bool skip_value(sluice_cursor *cursor, unsigned depth);
+/* A place in the payload, and how many values have been stepped over up to there. */
+struct walk {
+    sluice_cursor at;
+    uint32_t values;
+};
 
-static bool skip_properties(sluice_cursor *cursor, unsigned depth) {
-    while (!skip_object_end(cursor))
-        if (!skip_string(cursor) || !skip_value(cursor, depth))
+static bool skip_value(struct walk *walk, unsigned depth);
+
+static bool skip_properties(struct walk *walk, unsigned depth) {
+    while (!skip_object_end(&walk->at))
+        if (!skip_string(&walk->at) || !skip_value(walk, depth))
             return false;
     return true;
 }
 
-/* The count may say anything: every element takes a byte at least, so the payload's end ends the
- * loop. */
-static bool skip_elements(sluice_cursor *cursor, unsigned depth) {
+/* The count may say anything: the payload's end, or the limit of values, ends the loop. */
+static bool skip_elements(struct walk *walk, unsigned depth) {
     uint32_t count;
-    if (!cursor_be32(cursor, &count))
+    if (!cursor_be32(&walk->at, &count))
         return false;
     while (count-- > 0)
-        if (!skip_value(cursor, depth))
+        if (!skip_value(walk, depth))
             return false;
     return true;
 }
 
-/* Steps over a value with what is in it; @depth counts the values around it. */
-static bool skip_value(sluice_cursor *cursor, unsigned depth) {
+/* Steps over a value with what is in it; @depth counts the values around it. False also beyond the
+ * limit of values, which shows in their number. */
+static bool skip_value(struct walk *walk, unsigned depth) {
+    sluice_cursor *cursor = &walk->at;
     uint8_t type;
-    if (depth > DEPTH_LIMIT || !cursor_u8(cursor, &type))
+    if (++walk->values > SLUICE_FLV_MAX_VALUES || depth > DEPTH_LIMIT || !cursor_u8(cursor, &type))
         return false;
     switch (type) {
     case AMF_NULL:
@@ -128,13 +135,13 @@ static bool skip_value(sluice_cursor *cursor, unsigned depth) {
     case AMF_XML_DOCUMENT:
         return skip_long_string(cursor);
     case AMF_STRICT_ARRAY:
-        return skip_elements(cursor, depth + 1);
+        return skip_elements(walk, depth + 1);
     case AMF_OBJECT:
-        return skip_properties(cursor, depth + 1);
+        return skip_properties(walk, depth + 1);
     case AMF_TYPED_OBJECT:
-        return skip_string(cursor) && skip_properties(cursor, depth + 1);
+        return skip_string(cursor) && skip_properties(walk, depth + 1);
     case AMF_ECMA_ARRAY:
-        return cursor_skip(cursor, 4) && skip_properties(cursor, depth + 1);
+        return cursor_skip(cursor, 4) && skip_properties(walk, depth + 1);
     default:
         return false;
     }
@@ -201,15 +208,15 @@ static void find(struct findings *findings, const struct name *name, sluice_curs
 }
 
 /* The properties of the object that onMetaData carries. */
-static bool read_properties(sluice_cursor *cursor, bool end_may_be_missing, struct findings *findings) {
-    while (!skip_object_end(cursor)) {
+static bool read_properties(struct walk *walk, bool end_may_be_missing, struct findings *findings) {
+    while (!skip_object_end(&walk->at)) {
         struct name name;
-        if (end_may_be_missing && cursor_left(cursor) == 0)
+        if (end_may_be_missing && cursor_left(&walk->at) == 0)
             return true;
-        if (!read_name(cursor, &name))
+        if (!read_name(&walk->at, &name))
             return false;
-        find(findings, &name, *cursor);
-        if (!skip_value(cursor, 1))
+        find(findings, &name, walk->at);
+        if (!skip_value(walk, 1))
             return false;
     }
     return true;
@@ -217,16 +224,17 @@ static bool read_properties(sluice_cursor *cursor, bool end_may_be_missing, stru
 
 /* Usually an ECMA array; some encoders leave its end marker out. Values of other types say
  * nothing. */
-static bool read_object(sluice_cursor *cursor, struct findings *findings) {
-    sluice_cursor value = *cursor;
+static bool read_object(struct walk *walk, struct findings *findings) {
+    sluice_cursor inside = walk->at;
     uint8_t type;
-    if (!cursor_u8(&value, &type))
+    if (!cursor_u8(&inside, &type))
         return false;
-    if (type == AMF_OBJECT)
-        return read_properties(&value, false, findings);
-    if (type == AMF_ECMA_ARRAY)
-        return cursor_skip(&value, 4) && read_properties(&value, true, findings);
-    return skip_value(cursor, 0);
+    if (type != AMF_OBJECT && type != AMF_ECMA_ARRAY)
+        return skip_value(walk, 0);
+    if (type == AMF_ECMA_ARRAY && !cursor_skip(&inside, 4))
+        return false;
+    walk->at = inside;
+    return read_properties(walk, type == AMF_ECMA_ARRAY, findings);
 }
 
 static bool read_script_name(sluice_cursor *cursor, struct name *ret_name) {
@@ -237,18 +245,20 @@ static bool read_script_name(sluice_cursor *cursor, struct name *ret_name) {
 int sluice_flv_read_metadata(const sluice_slice *payload, sluice_flv_metadata *ret_metadata) {
     struct findings findings = {0};
     struct name name;
-    sluice_cursor cursor = cursor_of_slice(payload);
-    if (!read_script_name(&cursor, &name))
+    struct walk walk = {.at = cursor_of_slice(payload)};
+    if (!read_script_name(&walk.at, &name))
         return -EPROTO;
     if (name_is(&name, "@setDataFrame")) {
-        findings.metadata.set_data_frame = sluice_slice_length(payload) - cursor_left(&cursor);
-        if (!read_script_name(&cursor, &name))
+        findings.metadata.set_data_frame = sluice_slice_length(payload) - cursor_left(&walk.at);
+        if (!read_script_name(&walk.at, &name))
             return -EPROTO;
     }
     if (!name_is(&name, "onMetaData"))
         return -ENOENT;
-    if (!read_object(&cursor, &findings))
-        return -EPROTO;
+    if (sluice_slice_length(payload) > SLUICE_FLV_MAX_METADATA)
+        return -EMSGSIZE;
+    if (!read_object(&walk, &findings))
+        return walk.values > SLUICE_FLV_MAX_VALUES ? -EMSGSIZE : -EPROTO;
 
     const struct track *video = &findings.video, *audio = &findings.audio;
     findings.metadata.has_video = video->stated || (video->codec && !video->denied);

@@ -58,13 +58,12 @@ static bool has_composition_time(uint32_t codec) {
     return codec == SLUICE_CODEC_H264 || codec == SLUICE_CODEC_HEVC || codec == SLUICE_CODEC_VVC;
 }
 
-/* The modifiers in front of the packet type proper. Each takes three bytes or more, so the
- * payload's end ends them. */
+/* The modifiers in front of the packet type proper. False where they break off, or are too many. */
 static bool skip_modifiers(sluice_cursor *cursor, uint8_t *packet) {
-    while (*packet == EX_MODEX) {
+    for (unsigned i = 0; *packet == EX_MODEX; i++) {
         uint8_t length, types;
         uint16_t long_length;
-        if (!cursor_u8(cursor, &length))
+        if (i == SLUICE_FLV_MAX_MODIFIERS || !cursor_u8(cursor, &length))
             return false;
         size_t size = length + (size_t)1;
         if (size == 256) {
