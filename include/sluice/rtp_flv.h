@@ -41,6 +41,8 @@ enum {
     /** Time of the first frame, ms: the other track may have started earlier. */
     SLUICE_RTP_FLV_FIRST_TIME = 1000,
     SLUICE_RTP_FLV_MAX_GAP_MS = 10000, /**< A longer step of a track's time is a jump. */
+    /** Maximum number of packets in an RTCP compound. A sender needs two or three. */
+    SLUICE_RTP_FLV_MAX_RTCP = 64,
 };
 
 /** Counters of a track. */
@@ -106,8 +108,8 @@ SLUICE_API int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned track, const sl
 /**
  * Passes an RTCP compound to a track. The session does not keep it.
  * @param ret_bye if not NULL, set to whether the source has sent a BYE
- * @return 0, -EINVAL (no such track), -EPROTO (malformed; the packets before the error have been
- *         used)
+ * @return 0, -EINVAL (no such track), -EPROTO (malformed), -EMSGSIZE (more packets than
+ *         SLUICE_RTP_FLV_MAX_RTCP); the packets before the error have been used
  */
 SLUICE_API int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned track, const sluice_slice *compound, uint64_t now,
                                         bool *ret_bye);

@@ -581,6 +581,29 @@ static void reports(void **state) {
     flv_media_free(out);
 }
 
+/* As many packets as a compound may have, the last of which is a goodbye, and one more. */
+static void compounds_are_bounded(void **state) {
+    static const uint8_t report[] = {0x80, 201, 0, 1, 0, 0, 0, 7}, bye[] = {0x81, 203, 0, 1, 0, 0, 0, 7};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
+    sluice_codec_init(&track.config, SLUICE_CODEC_PCMU, 8000, 1);
+    sluice_rtp_flv *flv = session_new(*state, &track, 1);
+    sluice_rtp_flv_stats stats = {.size = sizeof stats};
+    for (size_t more = 0; more < 2; more++) {
+        uint8_t bytes[(SLUICE_RTP_FLV_MAX_RTCP + 1) * sizeof report];
+        size_t count = SLUICE_RTP_FLV_MAX_RTCP + more;
+        for (size_t i = 0; i < count; i++)
+            memcpy(bytes + i * sizeof report, i + 1 < count ? report : bye, sizeof report);
+        sluice_slice slice = slice_of(*state, bytes, count * sizeof report, 0);
+        bool said = more;
+        assert_int_equal(sluice_rtp_flv_push_rtcp(flv, 0, &slice, 0, &said), more ? -EMSGSIZE : 0);
+        assert_int_equal(said, !more);
+        sluice_slice_release(&slice);
+        assert_int_equal(sluice_rtp_flv_get_stats(flv, 0, &stats), 0);
+        assert_int_equal(stats.malformed, more);
+    }
+    sluice_rtp_flv_free(flv);
+}
+
 /* Comfort noise and tones come with the numbers of the same source: they are not played, and are
  * not missing. */
 static void other_payload_types_are_ignored(void **state) {
@@ -779,6 +802,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_malformed_payload_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_packet_that_came_too_early_is_no_duplicate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reports, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(compounds_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_payload_types_are_ignored, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tracks_that_flv_has_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(clocks_that_are_too_fast, set_up, tear_down),

@@ -231,8 +231,12 @@ int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned number, const sluice_
     size_t offset = 0;
     bool bye = false;
     int result;
-    while ((result = sluice_rtcp_next(compound, &offset, &packet)) == 1) {
+    for (unsigned packets = 0; (result = sluice_rtcp_next(compound, &offset, &packet)) == 1; packets++) {
         bool ours = !track->has_ssrc || packet.ssrc == track->ssrc;
+        if (packets == SLUICE_RTP_FLV_MAX_RTCP) {
+            result = -EMSGSIZE;
+            break;
+        }
         if (packet.type == SLUICE_RTCP_SR && ours) {
             track->report_ntp = packet.ntp;
             track->report_arrival = now;
