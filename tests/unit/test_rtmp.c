@@ -463,6 +463,29 @@ static void acknowledgements(void **state) {
     free(end(&r));
 }
 
+/* Half of the largest window has not come, half of the smallest with each byte. */
+static void windows_of_any_size(void **state) {
+    static const uint32_t windows[] = {UINT32_MAX, UINT32_MAX - 1, 1U << 31, 1};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        static bytes b;
+        reading r;
+        uint32_t sequence = 7;
+        bool is_due = windows[i] == 1;
+        b.size = 0;
+        add_header(&b, 0, 2, 0, 4, 5, 0);
+        add_be(&b, 4, windows[i]);
+        begin(&r, *state, NULL);
+        for (uint32_t messages = 1; messages < 4; messages++) {
+            feed(r.chain, *state, b.at, b.size, 0);
+            read_on(&r);
+            assert_int_equal(sluice_rtmp_must_acknowledge(r.rtmp, &sequence), is_due);
+            assert_int_equal(sequence, is_due ? messages * b.size : 7);
+            assert_false(sluice_rtmp_must_acknowledge(r.rtmp, &sequence));
+        }
+        free(end(&r));
+    }
+}
+
 /* ---- Random input ---- */
 
 /* What a lively sender writes: any form of header that can stand there, and some that cannot. */
@@ -530,6 +553,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_held_is_known, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_connection_moves, set_up, tear_down),
         cmocka_unit_test_setup_teardown(acknowledgements, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(windows_of_any_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_input_is_read_as_a_naive_framer_does, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,7 +118,8 @@ size_t sluice_rtmp_footprint(const sluice_rtmp *rtmp) {
 }
 
 bool sluice_rtmp_must_acknowledge(sluice_rtmp *rtmp, uint32_t *ret_sequence) {
-    if (rtmp->window == 0 || rtmp->received - rtmp->acknowledged < (rtmp->window + 1) / 2)
+    uint32_t half = rtmp->window / 2 + rtmp->window % 2;
+    if (half == 0 || rtmp->received - rtmp->acknowledged < half)
         return false;
     rtmp->acknowledged = *ret_sequence = rtmp->received;
     return true;
