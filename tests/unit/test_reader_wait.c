@@ -67,6 +67,7 @@ typedef struct script {
     int error;
     bool together; /* the error comes with the last piece, not after it */
     bool lies;     /* says that more has come when it has not */
+    bool recycles; /* where it closes inside of a call: the reader is reset, and not freed */
     unsigned fills;
     size_t need;
     uint64_t deadline; /* of the last call */
@@ -309,6 +310,49 @@ static void read_into_goes_past_the_chain(void **state) {
     }
 }
 
+/* What runs inside of a source may close it, with the chain and the reader; freed, or for another
+ * use. */
+
+static int script_close_inside(script *s) {
+    if (s->recycles)
+        sluice_reader_reset(s->reader, NULL);
+    else
+        sluice_reader_free(s->reader);
+    sluice_chain_free(s->chain);
+    return -ECANCELED;
+}
+
+static int script_fill_and_close(void *user, size_t need, uint64_t deadline) {
+    (void)script_fill(user, need, deadline);
+    return script_close_inside(user);
+}
+
+static int script_read_and_close(void *user, void *memory, size_t n, uint64_t deadline, size_t *ret_done) {
+    (void)script_read_into(user, memory, n, deadline, ret_done);
+    return script_close_inside(user);
+}
+
+static void nothing_is_touched_behind_a_close(void **state) {
+    (void)state;
+    static const sluice_reader_source fills = {.size = sizeof fills, .fill = script_fill_and_close};
+    static const sluice_reader_source reads = {
+        .size = sizeof reads, .fill = script_fill, .read_into = script_read_and_close};
+    for (size_t piece = 0; piece <= 5; piece += 5)
+        for (int i = 0; i < 4; i++) {
+            script s = {.end = READER_STREAM, .piece = piece, .recycles = i / 2};
+            uint8_t out[20];
+            size_t done = 77;
+            script_open(&s, i % 2 ? &reads : &fills);
+            assert_int_equal(sluice_reader_read_into(s.reader, out, sizeof out, &done), -ECANCELED);
+            assert_int_equal(done, i % 2 ? piece : 0);
+            assert_memory_equal(out, reader_stream, done);
+            if (s.recycles)
+                sluice_reader_free(s.reader);
+            feed_assert_returned(s.pool);
+            sluice_pool_free(s.pool);
+        }
+}
+
 static bool see_and_stop(const uint8_t *view, size_t length, void *user) {
     reading_see(view, length, user);
     return false;
@@ -433,6 +477,7 @@ int main(void) {
         cmocka_unit_test(a_call_has_one_deadline),
         cmocka_unit_test(a_source_without_progress_is_not_asked_for_ever),
         cmocka_unit_test(read_into_goes_past_the_chain),
+        cmocka_unit_test(nothing_is_touched_behind_a_close),
         cmocka_unit_test(a_range_that_is_stopped_waits_no_more),
         cmocka_unit_test(what_is_skipped_does_not_pile_up),
         cmocka_unit_test(a_reset_reader_is_as_new),

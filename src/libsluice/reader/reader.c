@@ -507,9 +507,12 @@ static int read_past(sluice_reader *reader, void *memory, size_t n, size_t *ret_
     size_t done = 0;
     uint64_t place = chain_consumed(reader->chain);
     int error = reader->source->read_into(reader->source_user, memory, n, deadline(reader), &done);
+    *ret_done = done;
+    /* Chain and reader may be gone. */
+    if (error == -ECANCELED)
+        return error;
     /* A connection has counted already what it received past its chain. */
     reader->chain->passed += place + done - chain_consumed(reader->chain);
-    *ret_done = done;
     return error || done > 0 || chain_length(reader->chain) > 0 ? error : -EAGAIN;
 }
 
