@@ -387,6 +387,36 @@ static void closed_while_it_leaves_it_stays(void **state) {
     }
 }
 
+static void close_conn(const void *data, size_t size, void *user) {
+    traveller *t = user;
+    (void)data, (void)size;
+    sluice_conn_close(t->conn);
+}
+
+/* A writer returns what it has borrowed when all is packed: nothing of that is left behind. */
+static void closed_as_its_writer_leaves_it_stays(void **state) {
+    (void)state;
+    road r;
+    sluice_writer *writer;
+    sluice_pool_stats stats = {.size = sizeof stats};
+    char byte;
+    road_open(&r, sockets_tcp_pair);
+    r.t.leaves = true;
+    pattern_write(r.peer, SEED, 0, 9000);
+    turn_until_buffered(r.rigs[0].loop, r.t.conn, 9000);
+    assert_int_equal(sluice_writer_new(r.t.conn, 1000, &writer), 0);
+    assert_int_equal(sluice_writer_borrow(writer, "lent", 4, close_conn, &r.t), 0);
+    assert_int_equal(sluice_conn_detach(r.t.conn, traveller_left, &r.t), 0);
+    turn_until_count(r.rigs[0].loop, &r.t.closed, 1);
+    assert_int_equal(r.t.detached, 0);
+    sluice_pool_get_stats(r.rigs[0].pool, &stats);
+    assert_int_equal(stats.held, 0);
+    sockets_wait_readable(r.peer);
+    assert_int_equal(recv(r.peer, &byte, 1, 0), 0);
+    sluice_writer_free(writer);
+    road_close(&r);
+}
+
 static void the_loops_end_closes_what_is_leaving(void **state) {
     (void)state;
     road r;
@@ -618,6 +648,7 @@ int main(void) {
         cmocka_unit_test(an_end_before_or_meanwhile_is_told_once),
         cmocka_unit_test(a_reset_is_told_where_the_connection_goes),
         cmocka_unit_test(closed_while_it_leaves_it_stays),
+        cmocka_unit_test(closed_as_its_writer_leaves_it_stays),
         cmocka_unit_test(the_loops_end_closes_what_is_leaving),
         cmocka_unit_test(calls_are_checked),
         cmocka_unit_test(a_refused_handover_stays_whole),

@@ -331,6 +331,9 @@ static void io_idle(sluice_io *io) {
         conn->watchers = watcher->next;
         watcher->gone(watcher);
     }
+    /* The user, called by them, may have closed it. */
+    if (!conn->detached)
+        sluice_conn_handover_discard(&handover);
     chain_clear(&io->chain);
     charge(conn, 0);
     if (conn->detached)
