@@ -138,9 +138,10 @@ SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
  * Calls on_data again in a later turn, regardless of new data and of sluice_conn_set_need(): for a
  * callback that stops before it has processed everything, so that other connections are served.
  * Such connections are called in order after the others, and share 5 milliseconds of each turn.
- * on_end is delayed until on_data returns without this request. May be called from any callback of
- * the loop; a repeated call has no further effect. No effect after sluice_conn_close() and
- * sluice_conn_detach(). A pending sluice_conn_receive_into() completes first.
+ * on_end is delayed until on_data returns without this request; the request lapses if the events of
+ * that turn have no on_data. May be called from any callback of the loop; a repeated call has no
+ * further effect. No effect after sluice_conn_close() and sluice_conn_detach(). A pending
+ * sluice_conn_receive_into() completes first.
  *
  * Receiving continues meanwhile; use sluice_conn_pause() to bound the chain.
  */

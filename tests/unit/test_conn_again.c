@@ -2,6 +2,7 @@
  * turn. */
 #include <sluice/conn.h>
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/socket.h>
@@ -35,12 +36,30 @@ typedef struct worker_conn {
     unsigned rounds;  /* that it asks for */
     uint64_t cost_ms; /* of each */
     bool closes;
+    bool drops_data; /* its next events have no on_data */
     unsigned data, ends, closed;
     unsigned data_at_end;
+    int error;      /* of the last end */
     unsigned order; /* of its last call, among all */
 } worker_conn;
 
 static unsigned calls;
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    worker_conn *w = user;
+    (void)conn;
+    w->ends++;
+    w->error = error;
+    w->data_at_end = w->data;
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    worker_conn *w = user;
+    (void)conn;
+    w->closed++;
+}
+
+static const sluice_conn_events without_data = {.size = sizeof without_data, .on_end = on_end, .on_closed = on_closed};
 
 static void on_data(sluice_conn *conn, void *user) {
     worker_conn *w = user;
@@ -53,21 +72,10 @@ static void on_data(sluice_conn *conn, void *user) {
         sluice_conn_again(conn);
         sluice_conn_again(conn);
     }
+    if (w->drops_data)
+        assert_int_equal(sluice_conn_set_events(conn, &without_data, w), 0);
     if (w->closes)
         sluice_conn_close(conn);
-}
-
-static void on_end(sluice_conn *conn, int error, void *user) {
-    worker_conn *w = user;
-    (void)conn, (void)error;
-    w->ends++;
-    w->data_at_end = w->data;
-}
-
-static void on_closed(sluice_conn *conn, void *user) {
-    worker_conn *w = user;
-    (void)conn;
-    w->closed++;
 }
 
 static const sluice_conn_events events = {
@@ -83,7 +91,8 @@ static void open_one(loop_rig *rig, worker_conn *w) {
 static void close_one(loop_rig *rig, worker_conn *w) {
     sluice_conn_close(w->conn);
     turn_until_count(rig->loop, &w->closed, 1);
-    close(w->peer);
+    if (w->peer >= 0)
+        close(w->peer);
 }
 
 static void begin(worker_conn *w) {
@@ -124,6 +133,33 @@ static void the_end_comes_last(void **state) {
     assert_int_equal(w.data, 6);
     close_one(&rig, &w);
     files_rig_close(&rig);
+}
+
+/* A request that no events take any more holds up neither an end nor a failure. */
+static void the_end_comes_without_on_data(void **state) {
+    for (int resets = 0; resets < 2; resets++) {
+        loop_rig rig;
+        worker_conn w = {.rounds = 1, .drops_data = true};
+        files_rig_open(&rig, NULL, state);
+        open_one(&rig, &w);
+        begin(&w);
+        turn_until_count(rig.loop, &w.data, 1);
+        if (resets) {
+            turn_through(rig.loop, 3);
+            sockets_reset_on_close(w.peer);
+            close(w.peer);
+            w.peer = -1;
+        } else {
+            assert_int_equal(shutdown(w.peer, SHUT_WR), 0);
+        }
+        turn_until_count(rig.loop, &w.ends, 1);
+        turn_through(rig.loop, 5);
+        assert_int_equal(w.ends, 1);
+        assert_int_equal(w.error, resets ? -ECONNRESET : 0);
+        assert_int_equal(w.data, 1);
+        close_one(&rig, &w);
+        files_rig_close(&rig);
+    }
 }
 
 static void nothing_is_called_behind_a_close(void **state) {
@@ -232,9 +268,10 @@ static void who_sends_on_waits_for_its_turn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FILES_ON_BOTH(it_is_called_once_in_each_turn),   FILES_ON_BOTH(the_end_comes_last),
-        FILES_ON_BOTH(nothing_is_called_behind_a_close), FILES_ON_BOTH(it_may_leave_with_work),
-        FILES_ON_BOTH(many_share_a_slice_of_the_turn),   FILES_ON_BOTH(who_sends_on_waits_for_its_turn),
+        FILES_ON_BOTH(it_is_called_once_in_each_turn),  FILES_ON_BOTH(the_end_comes_last),
+        FILES_ON_BOTH(the_end_comes_without_on_data),   FILES_ON_BOTH(nothing_is_called_behind_a_close),
+        FILES_ON_BOTH(it_may_leave_with_work),          FILES_ON_BOTH(many_share_a_slice_of_the_turn),
+        FILES_ON_BOTH(who_sends_on_waits_for_its_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ struct sluice_conn {
     size_t charged; /* bytes of the loop's footprint that are its chain's */
     uint64_t receives, sent_bytes, sends, blocked;
     bool telling; /* in on_data: what it leaves and needs is looked at afterwards */
-    /* on_data is to be called whatever is there; set by sluice_conn_again(), cleared by the call */
+    /* on_data is to be called whatever is there; set by sluice_conn_again(), cleared by tell() */
     bool again;
     /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at
      * once */
@@ -524,8 +524,9 @@ static void tell(sluice_conn *conn) {
     }
     size_t length = chain_length(&conn->io.chain);
     bool enough = conn->again || (length > 0 && (length >= conn->need || conn->ended));
+    /* Also where nothing takes it any more: the end would wait for it. */
+    conn->again = false;
     if (enough && conn->events->on_data) {
-        conn->again = false;
         conn->in_pieces = conn->in_pieces && length / PLENTY < conn->need;
         conn->telling = true;
         conn->events->on_data(conn, conn->user);
