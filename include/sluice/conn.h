@@ -167,7 +167,8 @@ SLUICE_API void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead);
  * sluice_conn_receive_into() receives comes as it comes. What was received before the call is
  * reported as usual. A turn reads 32 such connections at most: on a loop that has too much to do
  * they are later, and what comes to others is not. A time of sluice_conn_set_timeout() should be
- * longer than the interval. An adopted connection has no interval.
+ * longer than the interval. An adopted connection has no interval, and neither has one of which a
+ * send has failed: what its peer had sent is received at once.
  * @param milliseconds 0 to 100, rounded up to tens
  * @return 0, also after sluice_conn_close(); -EINVAL: more than 100
  */

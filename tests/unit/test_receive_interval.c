@@ -163,6 +163,50 @@ static void the_end_and_a_reset_are_noticed(void **state) {
     }
 }
 
+static size_t gather_a_byte(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    static char byte;
+    (void)conn, (void)max, (void)user;
+    iov[0] = (struct iovec){&byte, 1};
+    return 1;
+}
+
+/* The loop does not sleep before what the peer had sent is received, so that waits for no slot; a
+ * user that sets an interval meanwhile changes nothing. */
+static void a_failed_send_ends_it(void **state) {
+    enum { FEW = 20 }; /* turns; an interval has thousands of those that do not sleep */
+    (void)state;
+    for (int sets_again = 0; sets_again < 2; sets_again++) {
+        sluice_conn_events sending = receiver_events;
+        sending.on_gather = gather_a_byte;
+        loop_rig rig;
+        receiver r = {.seed = SEED};
+        unsigned turns = 0;
+        int peer = open_one(&rig, &r);
+        sockets_write(sluice_conn_fd(r.conn), "unread", 6);
+        sockets_wait_readable(peer);
+        set_interval(&r, MOST);
+        for (uint64_t i = 0; i < 3; i++) {
+            pattern_write(peer, r.seed, i, 1);
+            await(&rig, &r, i + 1);
+        }
+        pattern_write(peer, r.seed, 3, 5000);
+        sockets_wait_delivered(peer);
+        close(peer);
+        assert_int_equal(sluice_conn_set_events(r.conn, &sending, &r), 0);
+        sluice_conn_want_send(r.conn);
+        while (conn_can_send(r.conn))
+            turn(rig.loop);
+        if (sets_again)
+            set_interval(&r, MOST);
+        for (; !r.told_end; turns++)
+            turn(rig.loop);
+        assert_in_range(turns, 0, FEW);
+        assert_true(r.error == -ECONNRESET || r.error == -EPIPE);
+        assert_int_equal(r.place, 5003);
+        close_all(&rig, &r, -1);
+    }
+}
+
 /* Each of many has its slot, and all are read. */
 static void many_share_the_slots(void **state) {
     static receiver receivers[MANY];
@@ -386,6 +430,7 @@ int main(void) {
         cmocka_unit_test(only_so_long_ones_are_taken),
         cmocka_unit_test(a_fast_peer_is_not_held_up),
         cmocka_unit_test(the_end_and_a_reset_are_noticed),
+        cmocka_unit_test(a_failed_send_ends_it),
         cmocka_unit_test(many_share_the_slots),
         cmocka_unit_test(a_turn_reads_a_part_of_those_that_are_due),
         cmocka_unit_test(it_does_not_wait_for_the_ring),

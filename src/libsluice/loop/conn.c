@@ -243,12 +243,16 @@ static bool is_receiving(const sluice_conn *conn) {
     return conn->io.wants_receive || target_pending(&conn->io);
 }
 
-/* Nothing more is sent; what the peer had sent is received to its end, and then the connection
- * fails. */
+/*
+ * Nothing more is sent; what the peer had sent is received to its end, and then the connection
+ * fails. The loop does not sleep before that, so an interval would keep it turning.
+ */
 static void receive_rest(sluice_conn *conn, int error) {
     conn->send_error = error;
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
     list_add(&conn->loop->unread, LIST_UNREAD, conn);
+    if (conn->io.interval > 0)
+        conn->loop->backend->operations->interval(conn->loop->backend, &conn->io, 0);
 }
 
 /*
@@ -674,7 +678,7 @@ int sluice_conn_set_receive_interval(sluice_conn *conn, uint32_t milliseconds) {
     uint32_t slots = (uint32_t)(((uint64_t)milliseconds * 1000 + INTERVAL_SLOT_US - 1) / INTERVAL_SLOT_US);
     if (slots > INTERVAL_MOST)
         return -EINVAL;
-    if (is_going(conn) || conn->io.interval == slots)
+    if (is_going(conn) || conn->send_error || conn->io.interval == slots)
         return 0;
     conn->loop->backend->operations->interval(conn->loop->backend, &conn->io, (uint8_t)slots);
     follow_need(conn);
