@@ -204,6 +204,9 @@ static void io_ended(sluice_io *io, int error) {
     sluice_conn *conn = conn_of(io);
     if (conn->into.received)
         io_placed(io);
+    /* Of a receive that was under way when it failed. */
+    if (conn->failed)
+        return;
     if (error || conn->send_error) {
         fail(conn, conn->send_error ? conn->send_error : error);
     } else if (!conn->ended) {
