@@ -464,6 +464,7 @@ static void a_close_waits_for_what_is_under_way(void **state) {
     owner to;
     int pipes[2];
     open_rig(&rig, state);
+    assert_true(sluice_loop_fd(rig.loop) >= 0);
     assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
     start(&to, &rig, pipes[1], NULL);
     for (unsigned i = 0; i < 100; i++)
@@ -475,6 +476,8 @@ static void a_close_waits_for_what_is_under_way(void **state) {
         assert_int_equal(sluice_loop_turn(rig.loop, 1), 0);
     assert_int_equal(to.closed, 0);
     assert_true(files_held(&rig) > 0);
+    /* Until then the loop has nothing to do, and no turn is made for nothing. */
+    assert_int_equal(sluice_loop_timeout(rig.loop), -1);
     close(pipes[0]);
     turn_until_count(rig.loop, &to.closed, 1);
     assert_int_equal(to.close_error, -ECANCELED);

@@ -312,12 +312,14 @@ static void cancel(sluice_backend *backend, sluice_io *io) {
     /* Closing does not suffice where the descriptor has a duplicate. */
     (void)epoll_listen(e, io, 0);
     io->cancelled = true;
+    e->told |= io->operations == 0;
     io_queue_push(&e->cancelled, io);
 }
 
-/* At a turn's end, when no event names them any more. */
+/* At a turn's end, when no event names them any more, and behind all that ends their operations. */
 static void report_idle(epoll *e) {
     sluice_io *next;
+    e->told = false;
     for (sluice_io *io = e->cancelled.first; io; io = next) {
         next = io->queue_next;
         if (io->operations > 0)
@@ -390,7 +392,7 @@ static void set_window(sluice_backend *backend, uint32_t us) {
 
 static int64_t may_wait(const sluice_backend *backend) {
     const epoll *e = (const epoll *)backend;
-    if (e->tell_first || e->cancelled.first)
+    if (e->tell_first || e->told)
         return 0;
     int64_t due = interval_left(&e->wheel);
     return epoll_waiting(e) > 0 && (due < 0 || due > STARVED_WAIT_US) ? STARVED_WAIT_US : due;

@@ -40,7 +40,8 @@ typedef struct epoll {
     /* one for each block size in use; its index is its users' group */
     block_class classes[POOL_CLASSES];
     uint32_t class_count;
-    io_queue cancelled;   /* to be told that they are idle */
+    io_queue cancelled;   /* whose last operations are awaited */
+    bool told;            /* one of them has none: do not wait */
     interval_wheel wheel; /* IO_RECV_INTERVAL */
 
     io_read *reads_first, *reads_last; /* of files, to be done in the next turn */
