@@ -585,11 +585,13 @@ static void it_gives_up_without_blocks(void **state) {
     assert_true(length >= BLOCK);
     assert_int_equal(sluice_chain_take(chain, length, &slice), 0);
     assert_true(pattern_slice_matches(FILES_SEED, 0, &slice));
-    sluice_slice_release(&slice);
-    /* There are blocks again: it can go on where it stopped. */
+    /* A seek revives it, and it waits anew: only the caller's deadline passes meanwhile. */
     place = sluice_file_offset(file);
     assert_int_equal(place, length);
     assert_int_equal(sluice_file_seek(file, place, 0), 0);
+    assert_int_equal(sluice_file_fill(file, 1, (clock_now() + 1000) * 1000000), -ETIMEDOUT);
+    /* There are blocks again: it goes on where it stopped. */
+    sluice_slice_release(&slice);
     while (place < 1 << 20) {
         assert_int_equal(sluice_file_fill(file, 1, UINT64_MAX), 0);
         assert_true(pattern_consume(chain, sluice_chain_length(chain), FILES_SEED, &place));

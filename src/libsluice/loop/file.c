@@ -524,6 +524,7 @@ int sluice_file_seek(sluice_file *file, uint64_t offset, uint64_t length) {
     chain_clear(&file->io.chain);
     file->ended = false;
     file->end = END_NONE;
+    file->starved_since = 0;
     look_again(file);
     return 0;
 }
