@@ -67,8 +67,8 @@ static void finish(void *user) {
     begin_next(thread);
 }
 
-void __wrap_io_thread_add(io_thread *thread, io_call *call);
-void __wrap_io_thread_add(io_thread *thread, io_call *call) {
+bool __wrap_io_thread_add(io_thread *thread, io_call *call);
+bool __wrap_io_thread_add(io_thread *thread, io_call *call) {
     struct run *run = world_allocate(sizeof *run);
     struct run **end = &runs;
     WORLD_CHECK(call->kind == IO_RUN, "call %d on the thread", (int)call->kind);
@@ -78,6 +78,7 @@ void __wrap_io_thread_add(io_thread *thread, io_call *call) {
         end = &(*end)->next;
     *end = run;
     begin_next(thread);
+    return true;
 }
 
 bool __wrap_io_thread_cancel(io_thread *thread, io_call *call);

@@ -19,6 +19,16 @@
 
 enum { JOBS = 5 };
 
+/* The linker puts this in the place of the call (--wrap). */
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user);
+
+static bool has_no_threads;
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *user) {
+    return has_no_threads ? EAGAIN : __real_pthread_create(thread, attributes, start, user);
+}
+
 typedef struct job {
     sluice_work *work;
     pthread_t run_on, done_on;
@@ -180,6 +190,39 @@ static void work_is_cancelled_by_anothers_done(void **state) {
     assert_int_equal(held.count, JOBS - 2);
 }
 
+/* A turn runs it then, if nobody has cancelled it before; also when later work has found a
+ * thread. */
+static void work_without_a_thread_is_cancelled(void **state) {
+    static const sluice_pool_options pool = {.size = sizeof pool, .no_huge_pages = true};
+    loop_rig rig;
+    job unwanted[2] = {0}, wanted[2] = {0};
+    files_rig_open(&rig, &pool, state);
+    has_no_threads = true;
+    ask(&rig, &unwanted[0]);
+    assert_int_equal(sluice_work_cancel(unwanted[0].work), 0);
+    assert_int_equal(sluice_work_cancel(unwanted[0].work), 0);
+    ask(&rig, &wanted[0]);
+    ask(&rig, &unwanted[1]);
+    has_no_threads = false;
+    ask(&rig, &wanted[1]);
+    assert_int_equal(sluice_work_cancel(unwanted[1].work), 0);
+    assert_int_equal(unwanted[0].done + unwanted[1].done, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        turn_until_count(rig.loop, &unwanted[i].done, 1);
+        turn_until_count(rig.loop, &wanted[i].done, 1);
+        assert_int_equal(wanted[i].runs, 1);
+    }
+    assert_true(pthread_equal(wanted[0].run_on, pthread_self()));
+    assert_false(pthread_equal(wanted[1].run_on, pthread_self()));
+    files_rig_close(&rig);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(unwanted[i].runs, 0);
+        assert_int_equal(unwanted[i].done, 1);
+        assert_int_equal(wanted[i].runs, 1);
+        assert_int_equal(wanted[i].done, 1);
+    }
+}
+
 /* With work that waits, work that is cancelled, and work that runs: each is told once. */
 static void a_loop_is_freed_with_work_waiting(void **state) {
     held_rig held;
@@ -245,6 +288,7 @@ int main(void) {
         FILES_ON_BOTH(work_that_has_begun_goes_on),          FILES_ON_BOTH(work_that_is_over_is_not_cancelled),
         FILES_ON_BOTH(work_is_cancelled_by_anothers_done),   FILES_ON_BOTH(a_loop_is_freed_with_work_waiting),
         FILES_ON_BOTH(a_host_is_told_of_what_is_cancelled),  FILES_ON_BOTH(files_do_not_wait_for_work),
+        FILES_ON_BOTH(work_without_a_thread_is_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static int start(io_thread *thread) {
     return error;
 }
 
-void io_thread_add(io_thread *thread, io_call *call) {
+bool io_thread_add(io_thread *thread, io_call *call) {
     int error = thread->started ? 0 : start(thread);
     call->io->operations++;
     pthread_mutex_lock(&thread->lock);
@@ -117,6 +117,7 @@ void io_thread_add(io_thread *thread, io_call *call) {
         pthread_cond_signal(&thread->news);
     }
     pthread_mutex_unlock(&thread->lock);
+    return !error;
 }
 
 bool io_thread_cancel(io_thread *thread, io_call *call) {

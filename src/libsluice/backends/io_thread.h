@@ -29,8 +29,8 @@ void io_thread_init(io_thread *thread, sluice_backend *backend);
 /* When nothing is under way: waits for the thread's end. */
 void io_thread_end(io_thread *thread);
 
-/* Does the call. */
-void io_thread_add(io_thread *thread, io_call *call);
+/* Does the call. False: there is no thread, and its error is told as what came of the call. */
+bool io_thread_add(io_thread *thread, io_call *call);
 
 /* Takes back a call that it was given, which is then told as -ECANCELED. False: it has begun. */
 bool io_thread_cancel(io_thread *thread, io_call *call);

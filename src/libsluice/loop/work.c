@@ -25,7 +25,7 @@ static int run(int fd, void *user) {
 static void call_done(sluice_io *io, io_call *call, int result) {
     sluice_work *done = (sluice_work *)io;
     (void)call;
-    done->failed = result < 0;
+    (void)result;
     loop_list_add(&done->loop->works.ready, &done->link);
 }
 
@@ -43,7 +43,7 @@ int sluice_loop_work(sluice_loop *loop, sluice_loop_fn *what, sluice_loop_fn *do
     added->user = user;
     added->call = (io_call){.io = &added->io, .kind = IO_RUN, .run = run, .user = added};
     loop_list_add(&loop->works.open, &added->link);
-    io_thread_add(&loop->works.thread, &added->call);
+    added->failed = !io_thread_add(&loop->works.thread, &added->call);
     if (ret_work)
         *ret_work = added;
     return 0;
