@@ -448,24 +448,27 @@ static void a_release_is_announced_once(void **state) {
     wait_init(&w, pool);
     lane_start(&l);
 
-    /* There are blocks to take: nothing is asked for. */
-    assert_false(pool_want_release(pool));
+    /* Nothing has been asked for. */
     take_all(pool, blocks, MAX);
     release_elsewhere(&l, blocks, 2);
     assert_int_equal(w.released, 0);
-    /* They are there already, only not taken in. */
+    /* They are there already, only not taken in. Who has asked before may wait for others, so the
+     * request stays. */
     assert_false(pool_want_release(pool));
     assert_int_equal(w.released, 0);
+    take_all(pool, blocks, 2);
+    release_elsewhere(&l, blocks, 2);
+    assert_int_equal(w.released, 1);
     take_all(pool, blocks, 2);
 
     /* Once for each wish, whatever the number of releases. */
     for (uint32_t i = 1; i <= 100; i++) {
         assert_true(pool_want_release(pool));
-        assert_int_equal(w.released, i - 1);
+        assert_int_equal(w.released, i);
         release_elsewhere(&l, blocks, 1 + i % 5);
-        assert_int_equal(w.released, i);
+        assert_int_equal(w.released, i + 1);
         release_elsewhere(&l, blocks + 1 + i % 5, 1);
-        assert_int_equal(w.released, i);
+        assert_int_equal(w.released, i + 1);
         assert_int_equal(pool_free_now(pool), 2 + i % 5);
         take_all(pool, blocks, 2 + i % 5);
     }
@@ -473,12 +476,33 @@ static void a_release_is_announced_once(void **state) {
     /* The owner knows of what it releases itself. */
     assert_true(pool_want_release(pool));
     sluice_block_release(blocks[0]);
-    assert_int_equal(w.released, 100);
+    assert_int_equal(w.released, 101);
     blocks[0] = pool_take(pool);
     /* Who observes no more hears no more. */
     wait_end(&w, pool);
     release_elsewhere(&l, blocks, MAX);
-    assert_int_equal(w.released, 100);
+    assert_int_equal(w.released, 101);
+    lane_end(&l);
+    free_pool(pool);
+}
+
+/* A class that finds blocks leaves the request of one that has none. */
+static void a_request_is_not_taken_back_by_another_class(void **state) {
+    (void)state;
+    enum { MAX = 16, FIRST = 8, LARGE = 8 * BLOCK };
+    sluice_pool *pool = new_pool(MAX, 1), *large;
+    sluice_block *blocks[FIRST];
+    waiting w;
+    lane l;
+    assert_int_equal(sluice_pool_class(pool, LARGE, &large), 0);
+    wait_init(&w, pool);
+    lane_start(&l);
+    take_all(pool, blocks, FIRST);
+    assert_true(pool_want_release(pool));
+    assert_false(pool_want_release(large));
+    release_elsewhere(&l, blocks, FIRST);
+    assert_int_equal(w.released, 1);
+    wait_end(&w, pool);
     lane_end(&l);
     free_pool(pool);
 }
@@ -754,6 +778,7 @@ int main(void) {
         cmocka_unit_test(views_are_released_elsewhere),
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(a_release_is_announced_once),
+        cmocka_unit_test(a_request_is_not_taken_back_by_another_class),
         cmocka_unit_test(the_observer_leaves_after_its_last_call),
         cmocka_unit_test(remote_releases_count_at_once),
         cmocka_unit_test(the_owner_changes),

@@ -342,7 +342,11 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
     /* What brings its own room is no relief for those who wait for a block. */
     if (served || !ring->waiting.first)
         ring->starved_since = 0;
-    else if (pool_want_release(ring->pool) && !reclaim_aims(u, ring))
+    else if (!pool_want_release(ring->pool))
+        /* Another thread has released blocks since the ring was stocked, and nothing announces
+         * them: with them in the ring the turn does not wait. */
+        uring_ring_stock(ring);
+    else if (!reclaim_aims(u, ring))
         u->told |= io_queue_break_deadlock(&u->base, ring->pool, &ring->waiting, &ring->starved_since);
 }
 

@@ -583,10 +583,7 @@ bool pool_want_release(sluice_pool *pool) {
      * order. */
     atomic_thread_fence(memory_order_seq_cst);
     /* A block of another class helps where it was the last of its slab that was used. */
-    if (pool_free_now(pool) == 0 && growth(pool) == 0)
-        return true;
-    atomic_store(&core->release_wanted, false);
-    return false;
+    return pool_free_now(pool) == 0 && growth(pool) == 0;
 }
 
 sluice_block *pool_take(sluice_pool *pool) {

@@ -95,10 +95,10 @@ void pool_count_copied(sluice_pool *pool, size_t bytes);
 
 /*
  * Notifications of the pool, with all its classes, to its backend. A pool has at most one observer
- * at a time. released: on any thread, once after each pool_want_release(). slab_ahead: on the
- * owner's thread, when the blocks run low: this memory, most likely untouched, is the next piece of
- * a class's last slab or of the next slab, and stays mapped as long as the pool. Populating it
- * saves the owner the page faults; it may be in use before that is done. May be NULL.
+ * at a time. released: on any thread, at most once after each pool_want_release(). slab_ahead: on
+ * the owner's thread, when the blocks run low: this memory, most likely untouched, is the next
+ * piece of a class's last slab or of the next slab, and stays mapped as long as the pool.
+ * Populating it saves the owner the page faults; it may be in use before that is done. May be NULL.
  */
 typedef struct pool_observer {
     void (*slab_ahead)(void *context, const struct iovec *memory);
@@ -112,8 +112,9 @@ typedef struct pool_observer {
 int pool_observe(sluice_pool *pool, const pool_observer *observer, void *context);
 
 /*
- * Asks for released() when another thread next gives a block back, of any class. Returns false, and
- * asks for nothing, when there are blocks to take now.
+ * Asks for released() when another thread next gives a block back, of any class. Returns false when
+ * there may be blocks to take now. The request stays then, too: another class may have made it
+ * before. At worst it wakes the owner once for nothing.
  */
 bool pool_want_release(sluice_pool *pool);
 
