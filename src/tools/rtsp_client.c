@@ -109,11 +109,16 @@ static void on_data(sluice_conn *conn, void *user) {
         transport_set_need(&client->transport, sluice_rtsp_need(client->framer));
 }
 
+/* Whether TEARDOWN is under way: the end has been asked for. */
+static bool is_leaving(const struct rtsp_client *client) {
+    return client->requests.asked.method == SLUICE_RTSP_TEARDOWN;
+}
+
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct rtsp_client *client = user;
     char text[TRANSPORT_REASON];
     (void)conn;
-    bool leaving = client->requests.asked.method == SLUICE_RTSP_TEARDOWN;
+    const bool leaving = is_leaving(client);
     if (error == -ETIMEDOUT)
         rtsp_client_end(client, leaving ? 0 : error, "nothing has come from the server for too long");
     else
@@ -142,7 +147,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     /* The loop is being freed. */
     if (!client->ended) {
         client->ended = true;
-        client->events->ended(client, -ECANCELED, "stopped", client->user);
+        client->events->ended(client, is_leaving(client) ? 0 : -ECANCELED, "stopped", client->user);
     }
     client->events->closed(client->user);
     sluice_writer_free(client->writer);

@@ -378,6 +378,30 @@ class CameraTest(unittest.TestCase):
                 self.assertGreater(said["tracks"][0]["frames"], 10)
                 camera.wait_request("TEARDOWN")
 
+    def leave(self, camera):
+        """Why a player ended that had seen enough of a camera which goes on sending; the stream has no faults."""
+        status, said = summary("--count", 10, camera.start().url())
+        self.assertEqual((status, said["faults"]), (0, []))
+        camera.wait_request("TEARDOWN")
+        return said["ended"]
+
+    def answered_late(self):
+        def answer(_):
+            first = camera.frame
+            harness.wait_until(lambda: camera.frame >= first + 12, "twelve more pictures")
+            return 200
+        camera = Camera(self, TEARDOWN=answer)
+        return self.leave(camera)
+
+    def test_late_answer_to_teardown(self):
+        """It is awaited for a second, however many packets come before it."""
+        # This machine may be late by itself once, but not each time.
+        self.assertIn("ended", (self.answered_late() for _ in range(5)))
+
+    def test_no_answer_to_teardown(self):
+        """The server's, and no fault of the stream."""
+        self.assertEqual(self.leave(Camera(self, TEARDOWN=None)), "stopped")
+
     def test_refusals(self):
         for replies, words in (({"DESCRIBE": 404}, "DESCRIBE answered 404 Not Found"),
                                ({"SETUP": 453}, "SETUP answered 453"),

@@ -9,6 +9,7 @@
 
 #include <sluice/file.h>
 
+#include "shared/clock.h"
 #include "tools/connector.h"
 #include "tools/interrupt.h"
 #include "tools/play.h"
@@ -17,7 +18,16 @@
 #include "tools/say.h"
 #include "tools/trust.h"
 
-enum { EXIT_FAULTY = 1, EXIT_USAGE = 2, EXIT_NOT_HAD = 3, BLOCK = 16384, BLOCKS = 8192, SLAB = 256, LOOK_MS = 100 };
+enum {
+    EXIT_FAULTY = 1,
+    EXIT_USAGE = 2,
+    EXIT_NOT_HAD = 3,
+    BLOCK = 16384,
+    BLOCKS = 8192,
+    SLAB = 256,
+    LOOK_MS = 100,
+    LEAVE_MS = 1000
+};
 
 static struct probe_options options;
 static struct stats stats;
@@ -232,6 +242,19 @@ static void on_tick(sluice_timer *timer, void *user) {
         play_tick(probe->play, sluice_loop_now(probe->loop));
 }
 
+/* The server is notified of the end, and has a moment to answer; media may still come meanwhile. */
+static int leave(struct probe *probe) {
+    const uint64_t began = clock_ms();
+    uint64_t passed = 0;
+    int error = 0;
+    play_stop(probe->play);
+    while (!error && probe->play && passed < LEAVE_MS) {
+        error = sluice_loop_turn(probe->loop, (int)(LEAVE_MS - passed));
+        passed = clock_ms() - began;
+    }
+    return error;
+}
+
 static void read_server(struct probe *probe) {
     struct addrinfo *addresses;
     sluice_timer *ticker = NULL;
@@ -248,11 +271,8 @@ static void read_server(struct probe *probe) {
     }
     while (!error && goes_on(probe))
         error = sluice_loop_turn(probe->loop, -1);
-    /* The measurement is complete: the server is notified, and has a moment to answer. */
     if (probe->play && !error)
-        play_stop(probe->play);
-    for (int i = 0; probe->play && !error && i < 10; i++)
-        error = sluice_loop_turn(probe->loop, LOOK_MS);
+        error = leave(probe);
     if (error)
         fail(probe, error, strerror(-error));
     sluice_timer_free(ticker);
