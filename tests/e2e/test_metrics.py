@@ -1,6 +1,8 @@
 """/metrics, as Prometheus' own programs see it."""
 
 import contextlib
+import itertools
+import json
 import os
 import subprocess
 import tempfile
@@ -10,6 +12,7 @@ import flv
 import harness
 import tls
 from harness import Daemon, Player, Publisher, Steady
+from stopped_thread import StoppedThread
 
 try:
     from prometheus_client.parser import text_string_to_metric_families
@@ -33,6 +36,80 @@ def scrape(daemon):
                 raise AssertionError("%s is there twice" % (key,))
             values[key] = sample.value
     return body, values
+
+
+def scrape_all(daemon):
+    """The values, when all workers have answered."""
+    def look():
+        values = scrape(daemon)[1]
+        return values if all(value for key, value in values.items() if key[0] == "sluice_worker_up") else None
+    return harness.wait_until(look, "an answer of all workers")
+
+
+class LateTest(unittest.TestCase):
+    """A worker that does not answer: Prometheus takes a counter that falls for a restart."""
+
+    def start(self, stack):
+        """A stream on each of two workers, with a player on each; a player that was refused, and a repaired recording."""
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        os.mkdir(os.path.join(folder, "none"))
+        with open(os.path.join(folder, "none", "2026-01-01T00-00-00.000Z.flv.part"), "wb"):
+            pass
+        daemon = stack.enter_context(Daemon("--workers", "2", "--spread", "1", "--max-players", "2", "--record",
+                                            "none=" + folder))
+        data, tags = flv.stream(60)
+        names = {}
+        for number in itertools.count():
+            name = "live/s%d" % number
+            stack.enter_context(Publisher(daemon, name, "http")).send(data)
+            names[daemon.wait_stream(name)["worker"]] = name
+            if len(names) == 2:
+                break
+        for name in names.values():
+            for count in (1, 2):
+                player = stack.enter_context(Player(daemon, name))
+                daemon.wait_player(name, count)
+                player.wait_frame(tags[-1])
+            self.assertEqual({player["worker"] for player in daemon.api("/api/v1/streams/" + name)["players"]}, {0, 1})
+        self.assertEqual(daemon.request("GET", "/%s.flv" % names[0])[0], 503)
+        harness.wait_until(lambda: daemon.api("/api/v1/recordings")["repairs"]["empty"] == 1, "the part that is empty")
+        return daemon
+
+    def check_counters(self, before, values):
+        for key, value in before.items():
+            if not key[0].endswith("_total"):
+                continue
+            # Those of single workers and streams may be missing: a gap is none.
+            if not {"worker", "stream"} & dict(key[1:]).keys():
+                self.assertIn(key, values)
+            self.assertGreaterEqual(values.get(key, value), value, key)
+
+    def check_documents(self, daemon, before):
+        """The API's documents have the same totals."""
+        def get(path):
+            status, _, body = daemon.admin("GET", path)
+            self.assertEqual(status, 200, body)
+            return json.loads(body)
+        self.assertGreaterEqual(get("/api/v1/overview")["counts"]["bytes_sent"], before["sluice_sent_bytes_total",])
+        self.assertEqual(get("/api/v1/snapshot")["refused"]["max_players"], 1)
+        self.assertEqual(get("/api/v1/recordings")["repairs"]["empty"], 1)
+
+    def test_late_workers(self):
+        with contextlib.ExitStack() as stack:
+            daemon = self.start(stack)
+            before = scrape_all(daemon)
+            self.assertEqual(before["sluice_refused_total", ("cause", "max_players")], 1)
+            self.assertEqual(before["sluice_recording_repairs_total", ("result", "empty")], 1)
+            for worker in (1, 0):
+                with self.subTest(worker=worker), StoppedThread(daemon, "worker %d" % worker):
+                    during = scrape(daemon)[1]
+                    self.assertEqual(during["sluice_worker_up", ("worker", str(worker))], 0)
+                    self.check_counters(before, during)
+                    self.check_documents(daemon, before)
+                after = scrape_all(daemon)
+                self.check_counters(before, after)
+                self.check_counters(during, after)
+                before = after
 
 
 class MetricsTest(unittest.TestCase):

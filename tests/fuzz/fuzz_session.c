@@ -321,7 +321,8 @@ static void show(world *w) {
 static void look(world *w) {
     struct snapshot *list[2] = {0};
     const struct snapshot_request request = {.parts = SNAPSHOT_ALL};
-    struct admin_view view = {.snapshots = {list, w->workers}, .options = server_worker(w->server, 0)->options};
+    struct admin_view view = {
+        .snapshots = {list, w->workers}, .server = w->server, .options = server_worker(w->server, 0)->options};
     for (uint32_t i = 0; i < w->workers; i++)
         FUZZ_CHECK(snapshot_take(server_worker(w->server, i), &request, &list[i]) == 0);
     snapshots_fold(list, w->workers);

@@ -39,6 +39,7 @@ struct admin_listener {
 };
 
 struct admin {
+    const struct server *data_plane;
     struct worker_query *worker_query;
     struct reload *reload;
     struct hook_delivery *hook_delivery;
@@ -231,6 +232,8 @@ static void answer_get(const struct worker_answer *answer, void *user) {
     struct pending *pending = user;
     struct admin_view view = {
         .snapshots = answer->snapshots,
+        .totals = answer->totals,
+        .server = pending->admin->data_plane,
         .page = pending->has_page ? &pending->page : NULL,
         .most_players = pending->most_players,
         .most_outgoing = pending->most_outgoing,
@@ -645,6 +648,7 @@ int admin_new(struct event_base *base, struct server *server, const struct optio
     struct admin *admin = calloc(1, sizeof *admin);
     if (!admin)
         return -ENOMEM;
+    admin->data_plane = server;
     admin->worker_query = worker_query;
     admin->reload = reload;
     admin->hook_delivery = hook_delivery;

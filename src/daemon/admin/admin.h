@@ -16,9 +16,9 @@ struct history;
 struct hook_delivery;
 
 /*
- * Listens. Says on the log what is wrong. @server: counts failed handshakes. @options: where; what
- * is shown are those that the reload has in force. The server, the asker, the reload, the notifier
- * and the history outlive it. 0, -errno
+ * Listens. Says on the log what is wrong. @server: the data plane. @options: where; what is shown
+ * are those that the reload has in force. The server, the asker, the reload, the notifier and the
+ * history outlive it. 0, -errno
  */
 int admin_new(struct event_base *base, struct server *server, const struct options *options,
               struct worker_query *worker_query, struct reload *reload, struct hook_delivery *hook_delivery,

@@ -507,14 +507,9 @@ void admin_players(const struct admin_view *view, struct json *json) {
 }
 
 static void add_repairs(const struct admin_view *view, struct json *json) {
-    uint64_t repairs[RECOVERY_RESULTS] = {0};
-    EACH_SNAPSHOT(at, view) {
-        for (size_t i = 0; i < RECOVERY_RESULTS; i++)
-            repairs[i] += view->snapshots.list[at]->repairs[i];
-    }
     json_open(json, "repairs", '{');
-    for (size_t i = 0; i < RECOVERY_RESULTS; i++)
-        json_put_unsigned(json, recovery_result_name((enum recovery_result)i), repairs[i]);
+    for (enum recovery_result result = 0; result < RECOVERY_RESULTS; result++)
+        json_put_unsigned(json, recovery_result_name(result), server_repaired(view->server, result));
     json_close(json, '}');
 }
 
@@ -547,14 +542,9 @@ void admin_version(const struct admin_view *view, struct json *json) {
 }
 
 static void add_refused(const struct admin_view *view, struct json *json) {
-    uint64_t refused[REJECT_CAUSES] = {0};
-    EACH_SNAPSHOT(at, view) {
-        for (size_t i = 0; i < REJECT_CAUSES; i++)
-            refused[i] += view->snapshots.list[at]->refused[i];
-    }
     json_open(json, "refused", '{');
-    for (size_t i = 0; i < REJECT_CAUSES; i++)
-        json_put_unsigned(json, reject_name((enum reject_cause)i), refused[i]);
+    for (enum reject_cause cause = 0; cause < REJECT_CAUSES; cause++)
+        json_put_unsigned(json, reject_name(cause), server_refused(view->server, cause));
     json_close(json, '}');
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/config/options.h"
 #include "daemon/control/snapshot.h"
 #include "daemon/server/hook_event.h"
+#include "daemon/server/server.h"
 #include "shared/json.h"
 
 struct cluster_client;
@@ -16,6 +17,9 @@ struct history;
 /* What the documents are made of. */
 struct admin_view {
     struct snapshots snapshots;
+    /* of each worker, as it last gave them, whether it answers now or not */
+    const struct stream_totals *totals;
+    const struct server *server;    /* for what it counts itself */
     const struct stream_page *page; /* of streams; NULL: all */
     uint32_t most_players;          /* slow ones first; 0: all */
     uint32_t most_outgoing;         /* pulls, or forwards: those that fail first; 0: all */

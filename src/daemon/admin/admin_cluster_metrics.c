@@ -70,7 +70,7 @@ static void write_pulls(FILE *out, const struct admin_view *view) {
         for (size_t phase = 0; snapshot && phase < EDGE_PHASES; phase++)
             sum.of[phase] += snapshot->edge_counts.of[phase];
         sum.failing += snapshot ? snapshot->edge_counts.failing : 0;
-        superseded += snapshot ? snapshot->totals.superseded : 0;
+        superseded += view->totals[at].superseded;
     }
     metric_head(out, "sluice_cluster_pulls", "gauge", "Streams that are, or would be, pulled from other nodes.");
     for (size_t phase = 0; phase < EDGE_PHASES; phase++)

@@ -13,12 +13,12 @@
 #include "daemon/admin/metric_text.h"
 #include "daemon/tls/tls_kernel.h"
 
-/* All streams and players of all workers, added up. */
+/* All streams and players of the workers that answer, added up; and the totals of all workers. */
 struct sums {
     struct stream_totals totals;
     uint64_t live, waiting, on_backup, at_interval, players, slow;
     uint64_t queued_bytes, queued_ms_most;
-    uint64_t refused[REJECT_CAUSES], repairs[RECOVERY_RESULTS], uptime_ms, workers;
+    uint64_t uptime_ms;
 };
 
 static void add_stream_sums(struct sums *sums, const struct snapshot *snapshot) {
@@ -59,15 +59,10 @@ static struct sums sum_up(const struct admin_view *view) {
     struct sums sums = {0};
     for (size_t i = 0; i < view->snapshots.count; i++) {
         const struct snapshot *snapshot = view->snapshots.list[i];
+        add_totals(&sums.totals, &view->totals[i]);
         if (!snapshot)
             continue;
         add_stream_sums(&sums, snapshot);
-        add_totals(&sums.totals, &snapshot->totals);
-        for (size_t cause = 0; cause < REJECT_CAUSES; cause++)
-            sums.refused[cause] += snapshot->refused[cause];
-        for (size_t result = 0; result < RECOVERY_RESULTS; result++)
-            sums.repairs[result] += snapshot->repairs[result];
-        sums.workers++;
         if (snapshot->uptime_ms > sums.uptime_ms)
             sums.uptime_ms = snapshot->uptime_ms;
     }
@@ -75,7 +70,6 @@ static struct sums sum_up(const struct admin_view *view) {
 }
 
 static void write_sums(FILE *out, const struct sums *sums) {
-    const struct stream_totals *totals = &sums->totals;
     metric_head(out, "sluice_build_info", "gauge", "Always 1; the version is in the label.");
     fprintf(out, "sluice_build_info{version=\"%s\"} 1\n", SLUICE_VERSION);
     metric_gauge(out, "sluice_uptime_seconds", "Since the server was started.", (double)sums->uptime_ms / 1000);
@@ -93,6 +87,10 @@ static void write_sums(FILE *out, const struct sums *sums) {
                  (double)sums->queued_bytes);
     metric_gauge(out, "sluice_player_queue_max_seconds", "Time that is queued for the player that is most behind.",
                  (double)sums->queued_ms_most / 1000);
+}
+
+/* A part of them would be a fall, which is a restart to Prometheus. */
+static void write_totals(FILE *out, const struct stream_totals *totals, const struct server *server) {
     metric_counter(out, "sluice_publishers_total", "Publishers that have had a stream.", totals->publishers);
     metric_counter(out, "sluice_publishers_displaced_total", "Publishers that another one has taken the stream from.",
                    totals->displaced);
@@ -114,14 +112,14 @@ static void write_sums(FILE *out, const struct sums *sums) {
         fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n",
                 snapshot_drop_name((enum player_drop)cause), totals->dropped[cause]);
     metric_head(out, "sluice_refused_total", "counter", "What was refused, by the setting that limits it.");
-    for (size_t cause = 0; cause < REJECT_CAUSES; cause++)
-        fprintf(out, "sluice_refused_total{cause=\"%s\"} %" PRIu64 "\n", reject_name((enum reject_cause)cause),
-                sums->refused[cause]);
+    for (enum reject_cause cause = 0; cause < REJECT_CAUSES; cause++)
+        fprintf(out, "sluice_refused_total{cause=\"%s\"} %" PRIu64 "\n", reject_name(cause),
+                server_refused(server, cause));
     metric_head(out, "sluice_recording_repairs_total", "counter",
                 "Recordings left behind: repaired, kept as damaged, or removed since they were empty.");
-    for (size_t result = 0; result < RECOVERY_RESULTS; result++)
-        fprintf(out, "sluice_recording_repairs_total{result=\"%s\"} %" PRIu64 "\n",
-                recovery_result_name((enum recovery_result)result), sums->repairs[result]);
+    for (enum recovery_result result = 0; result < RECOVERY_RESULTS; result++)
+        fprintf(out, "sluice_recording_repairs_total{result=\"%s\"} %" PRIu64 "\n", recovery_result_name(result),
+                server_repaired(server, result));
 }
 
 /* A member of each worker's or stream's snapshot: an unsigned number, or a bool. */
@@ -216,7 +214,8 @@ static void write_workers(FILE *out, const struct admin_view *view) {
                 fprintf(out, "%s{worker=\"%zu\"} %" PRIu64 "\n", metric->name, at,
                         value_of(view->snapshots.list[at], metric));
     }
-    metric_head(out, "sluice_worker_up", "gauge", "Whether a worker answers.");
+    metric_head(out, "sluice_worker_up", "gauge",
+                "Whether a worker answers. If not, totals have its last values, and the rest is without it.");
     for (size_t at = 0; at < view->snapshots.count; at++)
         fprintf(out, "sluice_worker_up{worker=\"%zu\"} %d\n", at, view->snapshots.list[at] != NULL);
     metric_head(out, "sluice_pool_blocks", "gauge", "Blocks of a worker's pool.");
@@ -240,7 +239,7 @@ static const struct metric stream_metrics[] = {
     {"sluice_stream_received_audio_frames_total", "counter", "Audio frames of a stream's publisher.",
      STREAM(audio_frames)},
     {"sluice_stream_lost_frames_total", "counter", "Frames of a stream that found no memory.", STREAM(frames_lost)},
-    {"sluice_stream_sends_total", "counter", "Sends to a stream's players.", STREAM(sends)},
+    {"sluice_stream_sends_total", "counter", "Sends to a stream's players, while all workers answer.", STREAM(sends)},
     {"sluice_stream_blocks", "gauge", "Blocks that a stream and its players hold.", STREAM(blocks_held)},
     {"sluice_stream_recording", "gauge", "Whether a stream is recorded.", STREAM(is_recorded)},
     {"sluice_stream_recorded_bytes_total", "counter", "FLV bytes of a stream that recordings were given.",
@@ -251,8 +250,15 @@ static const struct metric stream_metrics[] = {
      STREAM(record_queued)},
 };
 
+/* Workers with players of the stream add to it: without one of them it would fall. */
+static bool is_of_all_workers(const struct metric *metric) {
+    return metric->offset == offsetof(struct snapshot_stream, sends);
+}
+
 static void write_stream_metric(FILE *out, const struct admin_view *view, const struct metric *metric) {
     size_t shown = 0;
+    if (is_of_all_workers(metric) && !snapshots_are_whole(&view->snapshots))
+        return;
     metric_head(out, metric->name, metric->type, metric->help);
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
@@ -371,6 +377,7 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     const struct sums sums = sum_up(view);
     uint64_t streams = sums.live + sums.waiting;
     write_sums(out, &sums);
+    write_totals(out, &sums.totals, view->server);
     write_workers(out, view);
     write_merging(out, view);
     for (size_t i = 0; i < sizeof stream_metrics / sizeof *stream_metrics; i++)

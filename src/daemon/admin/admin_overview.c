@@ -13,6 +13,7 @@ static void add_counts(const struct admin_view *view, struct json *json) {
     uint64_t bytes_sent = 0, answering = 0;
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
+        bytes_sent += view->totals[at].bytes_sent;
         if (!snapshot)
             continue;
         sums.live += snapshot->sums.live;
@@ -20,7 +21,6 @@ static void add_counts(const struct admin_view *view, struct json *json) {
         sums.players += snapshot->sums.players;
         sums.slow += snapshot->sums.slow;
         sums.bits_per_second += snapshot->sums.bits_per_second;
-        bytes_sent += snapshot->totals.bytes_sent;
         answering++;
     }
     json_open(json, "counts", '{');

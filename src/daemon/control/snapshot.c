@@ -479,10 +479,6 @@ int snapshot_take(struct worker *worker, const struct snapshot_request *request,
     snapshot->connections = worker->session_count;
     if (request->parts & SNAPSHOT_TLS)
         count_tls(worker, snapshot);
-    for (size_t i = 0; worker->index == 0 && i < REJECT_CAUSES; i++)
-        snapshot->refused[i] = server_refused(worker->server, (enum reject_cause)i);
-    for (size_t i = 0; worker->index == 0 && worker->records && i < RECOVERY_RESULTS; i++)
-        snapshot->repairs[i] = recovery_count(worker->records->repairs, (enum recovery_result)i);
     snapshot->pool.size = sizeof snapshot->pool;
     snapshot->loop.size = sizeof snapshot->loop;
     sluice_pool_get_stats(worker->pool, &snapshot->pool);
@@ -530,6 +526,13 @@ void snapshots_fold(struct snapshot *const *list, size_t count) {
         if (snapshot)
             snapshot->stream_count = kept;
     }
+}
+
+bool snapshots_are_whole(const struct snapshots *snapshots) {
+    for (size_t i = 0; i < snapshots->count; i++)
+        if (!snapshots->list[i])
+            return false;
+    return true;
 }
 
 void snapshot_free(struct snapshot *snapshot) {

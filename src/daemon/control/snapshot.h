@@ -15,10 +15,8 @@
 #include "daemon/forward/forward.h"
 #include "daemon/pull/pull.h"
 #include "daemon/recording/record_override.h"
-#include "daemon/recording/recovery.h"
 #include "daemon/relay/frame_minute.h"
 #include "daemon/relay/stream.h"
-#include "daemon/server/reject.h"
 #include "shared/codec_name.h"
 #include "shared/tls_link.h"
 
@@ -192,9 +190,7 @@ struct snapshot {
     /* of them, asked for by SNAPSHOT_TLS: with TLS, beyond the handshake; and where the kernel
      * encrypts what is sent */
     uint32_t tls_connections, ktls_connections;
-    struct tls_bytes tls_bytes;         /* likewise; ever */
-    uint64_t refused[REJECT_CAUSES];    /* ever, of the whole server; the first worker's alone */
-    uint64_t repairs[RECOVERY_RESULTS]; /* of recordings that were left behind; likewise */
+    struct tls_bytes tls_bytes; /* likewise; ever */
     sluice_pool_stats pool;
     uint64_t lent_bytes;   /* of the pool, to other workers' players */
     uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */
@@ -231,6 +227,9 @@ struct snapshots {
     struct snapshot *const *list;
     size_t count;
 };
+
+/* Whether there is one of each worker. */
+bool snapshots_are_whole(const struct snapshots *snapshots);
 
 /* On the worker's thread. What is not asked for is empty. 0, -ENOMEM */
 int snapshot_take(struct worker *worker, const struct snapshot_request *request, struct snapshot **ret_snapshot);

@@ -47,10 +47,12 @@ struct worker_query {
     size_t worker_count;
     LIST_HEAD(, ask) asks;
     size_t ask_count;
+    struct stream_totals *totals; /* of each worker, as it last gave them; 0 before */
 
-    pthread_mutex_t lock; /* of the fields below */
-    struct part *back;    /* filled parts */
-    size_t references;    /* the owner's, and one for each part that is out */
+    pthread_mutex_t lock;    /* of the fields below */
+    struct part *back;       /* filled parts; each worker's in their order */
+    struct part **back_last; /* where the next one goes */
+    size_t references;       /* the owner's, and one for each part that is out */
     struct wakeup wakeup;
 
     /* For each worker, the number of late answers. A worker with late answers gets no queries. */
@@ -69,6 +71,7 @@ static void unref(struct worker_query *worker_query) {
     take_all_back(worker_query);
     wakeup_clear(&worker_query->wakeup);
     pthread_mutex_destroy(&worker_query->lock);
+    free(worker_query->totals);
     free(worker_query);
 }
 
@@ -88,8 +91,9 @@ static void fill(void *user) {
     part->error = ask->is_command ? worker_command_run(part->worker, &ask->command)
                                   : snapshot_take(part->worker, &ask->wanted, &part->snapshot);
     pthread_mutex_lock(&worker_query->lock);
-    part->next = worker_query->back;
-    worker_query->back = part;
+    part->next = NULL;
+    *worker_query->back_last = part;
+    worker_query->back_last = &part->next;
     wakeup_notify(&worker_query->wakeup);
     unref(worker_query);
 }
@@ -104,6 +108,7 @@ static void give_answer(struct ask *ask) {
     struct worker_query *worker_query = ask->worker_query;
     const struct worker_answer answer = {
         .snapshots = {ask->snapshots, worker_query->worker_count},
+        .totals = worker_query->totals,
         .answered = ask->answered,
         .error = ask->error,
     };
@@ -125,6 +130,8 @@ static void take_back(struct part *part) {
     struct ask *ask = part->ask;
     size_t index = (size_t)(part - ask->part);
     ask->snapshots[index] = part->snapshot;
+    if (part->snapshot)
+        ask->worker_query->totals[index] = part->snapshot->totals;
     ask->worker_query->late[index] -= part->is_late;
     part->is_out = false;
     if (!ask->over) {
@@ -144,6 +151,7 @@ static void take_all_back(struct worker_query *worker_query) {
     pthread_mutex_lock(&worker_query->lock);
     struct part *part = worker_query->back;
     worker_query->back = NULL;
+    worker_query->back_last = &worker_query->back;
     pthread_mutex_unlock(&worker_query->lock);
     while (part) {
         struct part *next = part->next;
@@ -166,10 +174,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *user) {
 }
 
 bool worker_answer_is_whole(const struct worker_answer *answer) {
-    for (size_t i = 0; i < answer->snapshots.count; i++)
-        if (!answer->snapshots.list[i])
-            return false;
-    return true;
+    return snapshots_are_whole(&answer->snapshots);
 }
 
 int worker_query_new(struct event_base *base, struct server *server, struct worker_query **ret_asker) {
@@ -181,8 +186,11 @@ int worker_query_new(struct event_base *base, struct server *server, struct work
     worker_query->server = server;
     worker_query->worker_count = count;
     worker_query->references = 1;
-    int error = wakeup_init(&worker_query->wakeup, base, on_wake, worker_query);
+    worker_query->back_last = &worker_query->back;
+    worker_query->totals = calloc(count, sizeof *worker_query->totals);
+    int error = worker_query->totals ? wakeup_init(&worker_query->wakeup, base, on_wake, worker_query) : -ENOMEM;
     if (error) {
+        free(worker_query->totals);
         free(worker_query);
         return error;
     }

@@ -26,6 +26,8 @@ struct server;
 /* What has come of a question. Valid during the call. */
 struct worker_answer {
     struct snapshots snapshots;
+    /* of each worker; of one that has not answered, as it last gave them: they only go up */
+    const struct stream_totals *totals;
     size_t answered; /* workers */
     /* of a command: 0 when one of the workers had its object, or else -ENOENT, -ENOMEM */
     int error;

@@ -94,6 +94,10 @@ void server_count_reject(struct server *server, enum reject_cause refusal) {
     atomic_fetch_add_explicit(&server->refusals[refusal], 1, memory_order_relaxed);
 }
 
+uint64_t server_repaired(const struct server *server, enum recovery_result result) {
+    return server->records ? recovery_count(server->records->repairs, result) : 0;
+}
+
 struct handshake_limit *server_handshakes(struct server *server) {
     return server->handshakes;
 }

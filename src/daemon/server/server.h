@@ -9,6 +9,7 @@
 #include <sluice/tls.h>
 
 #include "daemon/config/options.h"
+#include "daemon/recording/recovery.h"
 #include "daemon/server/cluster_query.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/hook_event.h"
@@ -107,9 +108,12 @@ bool server_is_replaced(const struct server *server);
 uint32_t server_connection_count(const struct server *server);
 bool server_is_stopping(const struct server *server);
 
-/* What was refused for this reason, ever. Counts one more. */
+/* What was refused for this reason, ever. Counts one more. Any thread. */
 uint64_t server_refused(const struct server *server, enum reject_cause refusal);
 void server_count_reject(struct server *server, enum reject_cause refusal);
+
+/* What has become of recordings that were left behind, since the start. Any thread. */
+uint64_t server_repaired(const struct server *server, enum recovery_result result);
 
 /* Streams of all workers, for their registries to count. */
 atomic_uint *server_stream_count(struct server *server);
