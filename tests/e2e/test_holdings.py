@@ -286,6 +286,28 @@ class HoldingsTest(unittest.TestCase):
             for reason in ("out of blocks", "a frame came too slowly"):
                 daemon.wait_log("publisher ended", reason=reason)
 
+    def test_unfinished_frames_of_rtsp_publishers(self):
+        """They hold more than there is, in packets of one picture without an end: the largest give way, and nothing is left of them."""
+        sdp = rtsp.SDP[:rtsp.SDP.index("m=audio")]
+        with self.daemon(memory="4M") as daemon, contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(rtsp.Client(daemon, "slow/%d" % number)) for number in range(24)]
+            for client in clients:
+                client.record(sdp)
+            with daemon.standing_still():
+                for client in clients:
+                    client.peer.setblocking(False)
+                    with contextlib.suppress(BlockingIOError):
+                        for number in range(7):
+                            client.send_rtp(0, b"\x65" + bytes(59999), number, 0, marker=False)
+            harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+            daemon.wait_log("publisher ended", reason="out of blocks")
+            evicted = daemon.log("publisher ended", reason="out of blocks")
+            self.assertEqual({line.fields["video_frames"] for line in evicted}, {"0"})
+            for client in clients:
+                client.close()
+            daemon.wait_log("publisher ended", len(clients))
+            daemon.blocks_settled()
+
     def test_what_streams_keep(self):
         """Headers, metadata and last frames as large as frames may be: their publishers give way, and nobody else."""
         kinds = {

@@ -157,8 +157,11 @@ static size_t reads(const struct session *session) {
     return ((const fake *)session)->reads;
 }
 
+/* Its end finds no memory either: nobody else goes for it. */
 static void evict(struct session *session) {
     fake *f = (fake *)session;
+    if (rig.give_way)
+        assert_false(rig.give_way(0, &rig.worker));
     f->evicted++;
     f->besides = f->reads = 0;
     session->closing = true;
@@ -516,20 +519,24 @@ static void without_blocks_somebody_gives_way(void **state) {
     assert_int_equal(rig.looks, 1);
 }
 
-/* A player that keeps up loses nothing while a message holds more, but for the one that is being
- * handled. */
+/* A player that keeps up loses nothing while a message holds more, but for the one of the session
+ * that publishes. */
 static void the_larger_gives_way(void **state) {
+    struct holdings *holdings = &rig.worker.holdings;
     (void)state;
     holdings_watch(&rig.worker);
     hold(3, 2 * KIB, 0);
     hold(4, KIB, KIB + 1);
     rig.queued = 2 * KIB + 1;
+    struct holdings_call outer = holdings_enter(holdings, &rig.fakes[5].session, true);
     assert_false(rig.give_way(rig.queued, &rig.worker));
+    holdings_leave(holdings, outer);
     assert_int_equal(evicted(), 0);
-    rig.worker.holdings.handled = &rig.fakes[4].session;
+    outer = holdings_enter(holdings, &rig.fakes[4].session, true);
     assert_true(rig.give_way(2 * KIB - 1, &rig.worker));
     assert_int_equal(rig.fakes[3].evicted, 1);
     assert_false(rig.give_way(0, &rig.worker));
+    holdings_leave(holdings, outer);
     /* At a turn's end nothing is. */
     short_of(RESERVE / 2 - 1);
     assert_int_equal(rig.fakes[4].evicted, 0);
@@ -539,9 +546,40 @@ static void the_larger_gives_way(void **state) {
     assert_int_equal(rig.fakes[4].evicted, 1);
 }
 
+/* Only where it is known which session is being called: not for a frame that none publishes, nor
+ * for one that is published inside another session's call. */
+static void nobody_gives_way_that_may_be_in_a_call(void **state) {
+    struct holdings *holdings = &rig.worker.holdings;
+    (void)state;
+    holdings_watch(&rig.worker);
+    hold(3, 2 * KIB, 0);
+    hold(4, KIB, 0);
+    assert_false(rig.give_way(0, &rig.worker));
+    struct holdings_call nothing = holdings_enter(holdings, &rig.fakes[4].session, false);
+    assert_false(rig.give_way(0, &rig.worker));
+    struct holdings_call outer = holdings_enter(holdings, &rig.fakes[5].session, true);
+    assert_false(rig.give_way(0, &rig.worker));
+    holdings_leave(holdings, outer);
+    assert_false(rig.give_way(0, &rig.worker));
+    holdings_leave(holdings, nothing);
+    assert_false(rig.give_way(0, &rig.worker));
+    nothing = holdings_enter(holdings, &rig.fakes[4].session, true);
+    outer = holdings_enter(holdings, &rig.fakes[5].session, true);
+    assert_false(rig.give_way(0, &rig.worker));
+    assert_int_equal(evicted(), 0);
+    /* The outer one may again, and its own session stays. */
+    holdings_leave(holdings, outer);
+    assert_true(rig.give_way(0, &rig.worker));
+    assert_false(rig.give_way(0, &rig.worker));
+    holdings_leave(holdings, nothing);
+    assert_int_equal(rig.fakes[3].evicted, 1);
+    assert_int_equal(evicted(), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_largest_beyond_the_quota_goes, begin, end),
+        cmocka_unit_test_setup_teardown(nobody_gives_way_that_may_be_in_a_call, begin, end),
         cmocka_unit_test_setup_teardown(the_larger_gives_way, begin, end),
         cmocka_unit_test_setup_teardown(a_stale_charge_evicts_nobody, begin, end),
         cmocka_unit_test_setup_teardown(a_tiny_pool_has_a_least_quota, begin, end),

@@ -46,7 +46,6 @@ void budget_begin(struct session *session) {
     struct budget *budget = &session->budget;
     struct budget_turn *turn = &session->worker->turn;
     uint64_t now = worker_now(session->worker), ns = clock_ns();
-    session->worker->holdings.handled = session;
     if (turn->at != now) {
         turn->at = now;
         turn->until = ns + BUDGET_SLICE_US * ns_per_us;

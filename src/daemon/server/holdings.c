@@ -164,6 +164,8 @@ static size_t chain_footprint(const struct session *session) {
 }
 
 void session_evict(struct session *session) {
+    struct holdings *holdings = &session->worker->holdings;
+    struct holdings_call outer = holdings_enter(holdings, session, false);
     /* Counted and logged before it goes; a publisher's end has a line of its own. */
     server_count_reject(session->worker->server, REJECT_MEMORY);
     if (!is_publisher(session))
@@ -177,6 +179,7 @@ void session_evict(struct session *session) {
     else
         sluice_chain_skip(sluice_conn_chain(session->conn), SIZE_MAX);
     session_uncharge(session);
+    holdings_leave(holdings, outer);
 }
 
 /* The largest session of the address that holds the most. */
@@ -230,7 +233,7 @@ static uint64_t add_up(const struct worker *worker, struct largest *ret_largest)
     uint64_t sum = 0;
     *ret_largest = (struct largest){0};
     for (struct session *session = worker->sessions; session; session = session->next) {
-        bool is_safe = session->closing || session == worker->holdings.handled;
+        bool is_safe = session->closing || session == worker->holdings.call.session;
         size_t held = is_safe ? 0 : chain_footprint(session) + held_besides(session) + queued_for(session);
         sum += held;
         if (held > ret_largest->bytes)
@@ -239,10 +242,15 @@ static uint64_t add_up(const struct worker *worker, struct largest *ret_largest)
     return sum;
 }
 
-/* Before a player that keeps up loses frames: the largest holder is evicted where it holds more. */
+/*
+ * Before a player that keeps up loses frames: the largest holder is evicted where it holds more,
+ * and where none but the publisher is being called.
+ */
 static bool give_way(uint64_t bytes, void *user) {
     struct worker *worker = user;
     struct largest largest;
+    if (!worker->holdings.call.may_evict)
+        return false;
     add_up(worker, &largest);
     if (largest.bytes <= bytes)
         return false;
@@ -264,28 +272,33 @@ static bool reclaim_some(struct worker *worker, bool is_empty) {
     return is_empty && reclaim(worker->registry, RECLAIM_FOR_BLOCKS);
 }
 
-/*
- * At a turn's end: received data has been processed, so the data that connections hold is
- * incomplete. Caches give way to publishers when those keep a frame (stream.c); this is about
- * sessions that would take the last blocks from receiving.
- */
-static void on_shortage(void *user) {
-    struct worker *worker = user;
-    struct holdings *holdings = &worker->holdings;
+static void reclaim_steps(struct worker *worker) {
     sluice_pool_stats pool = {.size = sizeof pool};
-    holdings->handled = NULL;
-    if (worker_now(worker) - holdings->looked_at < QUIET_MS)
-        return;
     sluice_pool_get_stats(worker->pool, &pool);
     for (int step = 0; step < MOST_STEPS; step++) {
         uint32_t available = sluice_pool_available(worker->pool);
         if (available >= SHORT_RESERVES * pool.reserve)
             return;
         if (!reclaim_some(worker, available < pool.reserve / 2)) {
-            holdings->looked_at = worker_now(worker);
+            worker->holdings.looked_at = worker_now(worker);
             return;
         }
     }
+}
+
+/*
+ * At a turn's end: received data has been processed, so the data that connections hold is
+ * incomplete. Caches give way to publishers when those keep a frame (stream.c); this is about
+ * sessions that would take the last blocks from receiving. None of them is being called.
+ */
+static void on_shortage(void *user) {
+    struct worker *worker = user;
+    struct holdings *holdings = &worker->holdings;
+    if (worker_now(worker) - holdings->looked_at < QUIET_MS)
+        return;
+    struct holdings_call outer = holdings_enter(holdings, NULL, true);
+    reclaim_steps(worker);
+    holdings_leave(holdings, outer);
 }
 
 void holdings_watch(struct worker *worker) {

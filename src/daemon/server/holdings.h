@@ -44,19 +44,26 @@ struct host_holding {
     struct heap_node node;
 };
 
+/* Whether sessions may be evicted now: one that is being called, and goes on behind the eviction,
+ * may not. See holdings_enter(). */
+struct holdings_call {
+    const struct session *session; /* it publishes, or is evicted; compared only. NULL: none does */
+    bool may_evict;                /* all but that one: no other is being called */
+};
+
 /* Of a worker. */
 struct holdings {
-    uint64_t bytes;                /* of the worker's blocks */
-    uint64_t quota;                /* of those charged to it */
-    uint64_t charged;              /* to the quota, of all sessions */
-    uint64_t extra;                /* of all sessions */
-    uint64_t reads;                /* of all sessions */
-    void *tree;                    /* tsearch(3): the hosts that are charged, by address */
-    struct heap hosts;             /* the same, the largest first, as sessions are */
-    struct host_holding unknown;   /* for the addresses that there was no memory for */
-    uint64_t changes;              /* of sizes, ever */
-    uint64_t looked_at;            /* loop time at which reclaiming found nothing to take */
-    const struct session *handled; /* what it has received is being handled; compared only */
+    uint64_t bytes;              /* of the worker's blocks */
+    uint64_t quota;              /* of those charged to it */
+    uint64_t charged;            /* to the quota, of all sessions */
+    uint64_t extra;              /* of all sessions */
+    uint64_t reads;              /* of all sessions */
+    void *tree;                  /* tsearch(3): the hosts that are charged, by address */
+    struct heap hosts;           /* the same, the largest first, as sessions are */
+    struct host_holding unknown; /* for the addresses that there was no memory for */
+    uint64_t changes;            /* of sizes, ever */
+    uint64_t looked_at;          /* loop time at which reclaiming found nothing to take */
+    struct holdings_call call;
 };
 
 /* @bytes: of the worker's blocks */
@@ -72,7 +79,27 @@ void holdings_watch(struct worker *worker);
  */
 void session_account(struct session *session);
 
-/* It ends, for want of memory, and holds nothing any more. Not while it handles what came. */
+/*
+ * The session begins to publish a frame, or is evicted. Until holdings_leave(), which gets the
+ * result, the largest of the others is evicted where blocks run short, if @may_evict is set and
+ * this is inside no other such call: then the loop has called this session, and no other one is on
+ * the stack. @session: NULL: none is
+ */
+static inline struct holdings_call holdings_enter(struct holdings *holdings, const struct session *session,
+                                                  bool may_evict) {
+    struct holdings_call outer = holdings->call;
+    holdings->call = (struct holdings_call){.session = session, .may_evict = may_evict && !outer.session};
+    return outer;
+}
+
+static inline void holdings_leave(struct holdings *holdings, struct holdings_call outer) {
+    holdings->call = outer;
+}
+
+/*
+ * It ends, for want of memory, and holds nothing any more. Not while it is being called. Its end
+ * evicts no other session.
+ */
 void session_evict(struct session *session);
 
 /* It leaves its worker's list. */

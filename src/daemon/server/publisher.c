@@ -21,6 +21,7 @@ struct publisher {
     struct publish_claim *claim; /* NULL: there is no cluster, or another node has the stream */
     bool is_claiming;            /* the cluster is asked */
     bool attached;
+    bool is_leaving; /* publisher_leave() */
     bool has_tags;   /* at least one has come */
     bool has_frames; /* likewise, with media */
     uint64_t since;  /* loop time since which the first one is waited for */
@@ -143,6 +144,8 @@ bool publisher_is_waiting(const struct publisher *publisher) {
 }
 
 int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
+    struct session *session = publisher->source.session;
+    struct holdings *holdings = &session->worker->holdings;
     /* The name is another's still. */
     if (!publisher->attached)
         return 0;
@@ -152,12 +155,18 @@ int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t 
     publisher->has_frames |= tag->view.packet == SLUICE_FLV_FRAME;
     /* What is no frame is read, digested, compared with what there was, and kept. */
     if (tag->view.packet == SLUICE_FLV_FRAME)
-        budget_charge(&publisher->source.session->budget);
+        budget_charge(&session->budget);
     else
-        budget_charge_request(&publisher->source.session->budget);
+        budget_charge_request(&session->budget);
+    struct holdings_call outer = holdings_enter(holdings, session, !publisher->is_leaving);
     /* A tag that finds no memory is lost and counted; the stream goes on. */
     (void)stream_publish(publisher->stream, tag, flags);
+    holdings_leave(holdings, outer);
     return 0;
+}
+
+void publisher_leave(struct publisher *publisher) {
+    publisher->is_leaving = true;
 }
 
 void publisher_lose(struct publisher *publisher) {

@@ -45,6 +45,12 @@ bool publisher_is_waiting(const struct publisher *publisher);
  */
 int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
 
+/*
+ * It is about to end. No session is evicted for the tags that it publishes from now on: what ends
+ * it may be another session's call.
+ */
+void publisher_leave(struct publisher *publisher);
+
 /* A frame is lost for want of memory before it was a tag: see stream_lose(). */
 void publisher_lose(struct publisher *publisher);
 

@@ -137,7 +137,10 @@ static void describe_again(struct rtsp_session *session, const sluice_rtsp_messa
         send_description(session, request->cseq, request->url);
 }
 
-/* The stream that is waited for has come: while its publisher is being read. */
+/*
+ * The stream that is waited for has come: while its publisher is being read. What the client has
+ * sent meanwhile is handled in a call of its own.
+ */
 static void on_known(struct player *player) {
     struct rtsp_session *session = player->user;
     if (session->state != RTSP_WAITING)
@@ -146,8 +149,10 @@ static void on_known(struct player *player) {
     session->state = RTSP_INIT;
     session->active_at = worker_now(session->base.worker);
     answer_description(session, session->asked_cseq, url);
+    if (session->base.closing)
+        return;
     sluice_conn_resume(session->base.conn);
-    rtsp_read(session);
+    session_again(&session->base);
 }
 
 /* The reference on the stream goes to the player. */

@@ -189,14 +189,21 @@ static void log_counts(const struct rtsp_source *source) {
 }
 
 void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now) {
-    if (!source->publisher)
+    struct publisher *publisher = source->publisher;
+    bool is_evicted = error == -ENOBUFS;
+    if (!publisher)
         return;
-    if (publisher_is_attached(source->publisher)) {
+    publisher_leave(publisher);
+    if (publisher_is_attached(publisher) && !is_evicted)
         rtp_input_flush(source->input);
+    if (publisher_is_attached(publisher))
         log_counts(source);
-    }
-    publisher_end(source->publisher, error, now);
     source->publisher = NULL;
+    if (is_evicted) {
+        rtp_input_free(source->input);
+        source->input = NULL;
+    }
+    publisher_end(publisher, error, now);
 }
 
 void rtsp_source_clear(struct rtsp_source *source) {

@@ -28,8 +28,8 @@ struct rtsp_source {
     sluice_http_text *controls; /* and of each; media_count of them, and the texts behind them */
     size_t media_count;
     struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
-    struct rtp_input *input;
-    uint64_t refused; /* frames that were too large only as tags */
+    struct rtp_input *input;     /* NULL after an end with -ENOBUFS, too */
+    uint64_t refused;            /* frames that were too large only as tags */
     /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
     int error;
     /* media that have sent RTP, and of these, media ended by a BYE; a bit each */
@@ -82,7 +82,8 @@ bool rtsp_source_has_ended(const struct rtsp_source *source);
 
 /*
  * Ends the publisher, if there is one, like publisher_end(), and logs the counts of received
- * packets.
+ * packets. Frames that are not complete are published as they are. With -ENOBUFS they are dropped,
+ * with the input: their memory is needed at once.
  */
 void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now);
 
