@@ -43,10 +43,10 @@ static inline size_t sluice_slice_length(const sluice_slice *slice) {
  * Takes over a frame's slice so that it stays valid after the framer moves on. Moves the references
  * from @p slice, which becomes empty, to @p ret_taken; no reference count changes.
  *
- * Fails if the pool has only its reserve left, or an eighth of its views or fewer (see
- * SLUICE_POOL_VIEWS_PER_BLOCK), so that retained frames leave enough blocks and views for receiving
- * and framing. A slice that consists only of the user's memory is never rejected. Pool owner's
- * thread only.
+ * Fails if the pool has only its reserve left of a block size that the slice holds, or an eighth of
+ * its views or fewer (see SLUICE_POOL_VIEWS_PER_BLOCK), so that retained frames leave enough blocks
+ * and views for receiving and framing. A slice that consists only of the user's memory is never
+ * rejected. Pool owner's thread only.
  * @return 0, or -ENOBUFS (both slices unchanged: use the bytes now, or release older slices and
  *         retry)
  */

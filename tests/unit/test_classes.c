@@ -352,6 +352,41 @@ static void append(sluice_chain *chain, sluice_pool *class, uint32_t seed, uint6
     *place += n;
 }
 
+/* A frame put together of blocks of two sizes: each counts, wherever it lies. */
+static void what_is_kept_leaves_a_reserve_of_each_size_in_it(void **state) {
+    (void)state;
+    static const int orders[][3] = {{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {0, 1, 0}};
+    sluice_pool_options options = small_pool;
+    options.class_sizes[0] = SMALLEST;
+    sluice_pool *classes[2];
+    assert_int_equal(sluice_pool_new(&options, &classes[1]), 0);
+    assert_int_equal(sluice_pool_class(classes[1], SMALLEST, &classes[0]), 0);
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        sluice_chain *chain;
+        sluice_slice slice, kept;
+        uint64_t place = 0;
+        assert_int_equal(sluice_chain_new(classes[1], &chain), 0);
+        for (int j = 0; j < 3; j++)
+            append(chain, classes[orders[i][j]], 12, &place, 100);
+        assert_int_equal(sluice_chain_take(chain, place, &slice), 0);
+        for (int scarce = 0; scarce < 2; scarce++) {
+            hoard h = {.seed = 13};
+            while (sluice_pool_available(classes[scarce]) > stats_of(classes[scarce]).reserve) {
+                assert_int_equal(sluice_slice_take(&slice, &kept), 0);
+                slice = kept;
+                assert_true(hoard_one(&h, classes[scarce]));
+            }
+            assert_true(sluice_pool_available(classes[!scarce]) > stats_of(classes[!scarce]).reserve);
+            assert_int_equal(sluice_slice_take(&slice, &kept), -ENOBUFS);
+            hoard_release(&h, 0);
+        }
+        assert_int_equal(sluice_slice_take(&slice, &kept), 0);
+        sluice_slice_release(&kept);
+        sluice_chain_free(chain);
+    }
+    pool_done(classes[1]);
+}
+
 static void *release_slice(void *user) {
     sluice_slice_release(user);
     return NULL;
@@ -846,6 +881,7 @@ int main(void) {
         cmocka_unit_test(an_odd_rest_of_the_budget_is_used),
         cmocka_unit_test(a_class_needs_a_slab_to_begin),
         cmocka_unit_test(what_is_kept_leaves_a_reserve_in_each_class),
+        cmocka_unit_test(what_is_kept_leaves_a_reserve_of_each_size_in_it),
         cmocka_unit_test(chains_mix_all_sizes),
         cmocka_unit_test(another_pools_blocks_are_guests),
         cmocka_unit_test(the_last_block_of_any_size_ends_the_pool),

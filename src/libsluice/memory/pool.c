@@ -408,9 +408,7 @@ static uint64_t spare_of_others(const sluice_pool *pool) {
 
 /* Blocks that the class could get beyond those that it has. */
 static inline uint32_t growth(const sluice_pool *pool) {
-    uint64_t bytes = pool->core->left;
-    if (pool->core->classes_used > 1)
-        bytes += spare_of_others(pool);
+    uint64_t bytes = pool->core->left + (pool_has_one_class(pool) ? 0 : spare_of_others(pool));
     return (uint32_t)(bytes >> pool->shift);
 }
 
@@ -826,13 +824,14 @@ struct slice_rooms *pool_slice_rooms(sluice_pool *pool) {
     return &pool->core->rooms;
 }
 
-/* In proportion to what the class can have now: another's hunger must not make a reserve of all
- * that it has. */
+bool pool_has_one_class(const sluice_pool *pool) {
+    return pool->core->classes_used == 1;
+}
+
+/* A part of what the class can have now: another's hunger must not make it all that there is. */
 uint32_t pool_reserve(const sluice_pool *pool) {
-    const pool_core *core = pool->core;
-    if (core->classes_used == 1)
-        return (uint32_t)(core->reserve_bytes >> pool->shift);
-    return (uint32_t)((core->reserve_bytes >> pool->shift) * reach(pool) / pool_max(pool));
+    uint64_t reserve = pool->core->reserve_bytes >> pool->shift;
+    return (uint32_t)(pool_has_one_class(pool) ? reserve : reserve * reach(pool) / pool_max(pool));
 }
 
 uint32_t pool_bytes_per_view(const sluice_pool *pool) {

@@ -74,6 +74,9 @@ bool pool_is_short_of_views(sluice_pool *pool);
 /* Which class of its pool: below POOL_CLASSES. The block size that the user gave is 0. */
 uint32_t pool_class(const sluice_pool *pool);
 
+/* Whether all blocks of the pool are of one size: no other class has been requested. */
+bool pool_has_one_class(const sluice_pool *pool);
+
 /* Classes of one pool, or the same: their blocks may follow each other. */
 bool pool_is_one(const sluice_pool *pool, const sluice_pool *other);
 

@@ -6,20 +6,34 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
-/* The pool of the slice's first block that is not the user's; NULL when all are. */
-static sluice_pool *pool_of(const sluice_slice *slice) {
-    for (sluice_block *block = slice->first; block; block = slice_next(slice, block))
-        if (block_owner(block)->kind == BLOCK_POOLED)
-            return block_owner(block)->pool;
-    return NULL;
+static bool is_short(sluice_pool *class) {
+    return sluice_pool_available(class) <= pool_reserve(class);
+}
+
+/*
+ * Whether the pool lacks what the slice holds: blocks of any of its sizes, or views. The user's
+ * memory is not the pool's. Blocks next to each other are mostly of one class, which is asked once;
+ * where the pool has no other, the first one decides.
+ */
+static bool is_scarce(const sluice_slice *slice) {
+    sluice_pool *class = NULL;
+    for (sluice_block *block = slice->first; block; block = slice_next(slice, block)) {
+        const sluice_block *owner = block_owner(block);
+        if (owner->kind != BLOCK_POOLED || owner->pool == class)
+            continue;
+        bool is_first = !class;
+        class = owner->pool;
+        if (is_short(class) || (is_first && pool_is_short_of_views(class)))
+            return true;
+        if (pool_has_one_class(class))
+            break;
+    }
+    return false;
 }
 
 int sluice_slice_take(sluice_slice *slice, sluice_slice *ret_taken) {
-    if (slice->first) {
-        sluice_pool *pool = pool_of(slice);
-        if (pool && (sluice_pool_available(pool) <= pool_reserve(pool) || pool_is_short_of_views(pool)))
-            return -ENOBUFS;
-    }
+    if (is_scarce(slice))
+        return -ENOBUFS;
     sluice_slice taken = *slice;
     *slice = (sluice_slice){0};
     *ret_taken = taken;
