@@ -267,7 +267,7 @@ class UpgradeTest(unittest.TestCase):
                     control.close()
                     upgraded.taken_over()
                     self.assertEqual({name for name, pull in pulls(daemon).items() if pull["source"] == "api"}, names)
-            self.assertEqual(daemon.log("pulls not given away"), [])
+            self.assertEqual(daemon.log("state not handed over"), [])
 
 
 class ToolTest(unittest.TestCase):

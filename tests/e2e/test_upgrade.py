@@ -56,6 +56,37 @@ with socket.socket(fileno=int(os.environ["SLUICED_UPGRADE"].split(":")[0])) as c
         signal.pause()
 """
 
+# Says what it is given, and ends before it begins.
+TELLS = """#!{python}
+import os, socket, sys
+with socket.socket(fileno=int(os.environ["SLUICED_UPGRADE"].split(":")[0])) as channel:
+    channel.setblocking(True)
+    channel.sendall(b"r")
+    _, files, _, _ = socket.recv_fds(channel, 1, 1)
+    for line in os.pread(files[0], 1 << 20, 0).decode().splitlines():
+        print("given:", line, file=sys.stderr)
+    sys.stderr.flush()
+    os._exit(7)
+"""
+# The daemon before, of another version: gives what lies in the file "state".
+BEFORE = """#!{python}
+import os, signal, socket, subprocess, sys
+here, there = socket.socketpair()
+number = there.fileno()
+daemon = subprocess.Popen(["{sluiced}", *sys.argv[1:]], pass_fds=[number],
+                          env=dict(os.environ, SLUICED_UPGRADE="%d:%d" % (number, os.getpid())))
+signal.signal(signal.SIGTERM, lambda *_: daemon.terminate())
+there.close()
+with here:
+    here.recv(1)
+    file = os.memfd_create("state")
+    with open("{state}", "rb") as state:
+        os.sendfile(file, state.fileno(), 0, os.fstat(state.fileno()).st_size)
+    socket.send_fds(here, [b"g"], [file])
+    here.recv(1)
+sys.exit(daemon.wait())
+"""
+
 
 class Upgraded:
     """A daemon, and whoever takes over from it: stopped at the end, all of them."""
@@ -296,6 +327,133 @@ class UpgradeTest(unittest.TestCase):
                     harness.check_same([tag.payload for tag in flv.parse(file.read()) if tag.is_frame],
                                        [tag.payload for tag in tags if tag.is_frame], "frames of " + path)
                 subprocess.run(["ffprobe", "-v", "fatal", "-count_packets", path], check=True, capture_output=True)
+
+    @staticmethod
+    def publish(daemon, name):
+        """A whole stream, by HTTP: the status."""
+        return daemon.request("POST", "/%s.flv" % name, STREAM, {"Content-Type": "video/x-flv"})[0]
+
+    @staticmethod
+    def banned(daemon, name):
+        """Publishes until the API has banned its host."""
+        with Publisher(daemon, name, "http") as publisher:
+            publisher.send(STREAM)
+            daemon.wait_stream(name)
+            if daemon.admin("DELETE", "/api/v1/streams/%s?ban=3600" % name.replace("/", "%2F"))[0] != 204:
+                raise AssertionError("%s is not kicked" % name)
+
+    def test_choices_of_an_operator(self):
+        """Bans, and what is recorded against the rules, are those of the new process, too; and of the one behind it."""
+        with tempfile.TemporaryDirectory() as folder:
+            def files(name):
+                return len(glob.glob("%s/%s/*.flv" % (folder, name)))
+
+            with Upgraded("--workers", "3", "--record", "ruled/*=%s" % folder, listen=LISTEN) as upgraded:
+                daemon = upgraded.daemon
+                for name in ("live/cam", "live/lifted"):
+                    self.banned(daemon, name)
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/bans/live/lifted")[0], 204)
+                for method, names in (("DELETE", ("ruled/off", "ruled/reset")), ("POST", ("live/on", "live/reset"))):
+                    for name in names:
+                        self.assertEqual(daemon.admin(method, "/api/v1/recordings/" + name)[0], 204)
+                for name in ("ruled/reset", "live/reset"):
+                    self.assertEqual(daemon.admin("POST", "/api/v1/recordings/%s?by=rule" % name)[0], 204)
+                [before] = daemon.api("/api/v1/bans")["bans"]
+                for count in (1, 2):
+                    upgraded.upgrade()
+                    [ban] = daemon.api("/api/v1/bans")["bans"]
+                    self.assertEqual((ban["stream"], ban["host"], ban["scope"]), ("live/cam", "127.0.0.1", "node"))
+                    self.assertTrue(before["age_seconds"] <= ban["age_seconds"] < 600, (before, ban))
+                    self.assertTrue(3000 < ban["ends_in_seconds"] <= before["ends_in_seconds"], (before, ban))
+                    self.assertEqual(self.publish(daemon, "live/cam"), 403)
+                    for name in ("live/lifted", "live/on", "live/reset", "ruled/off", "ruled/reset"):
+                        self.assertEqual(self.publish(daemon, name), 200, name)
+                    daemon.wait_log("recorded", 2 * count)
+                    self.assertEqual({name: files(name) for name in ("live/on", "live/reset", "ruled/off", "ruled/reset")},
+                                     {"live/on": count, "live/reset": 0, "ruled/off": 0, "ruled/reset": count})
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/bans/live/cam")[0], 204)
+                self.assertEqual(self.publish(daemon, "live/cam"), 200)
+                self.assertEqual(daemon.log("ban not taken over") + daemon.log("recording override not taken over"), [])
+
+    def test_an_older_program(self):
+        """It knows lines of pulls alone, which begin with a number: so these are as they were, and come first."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "sluiced")
+            os.symlink(SLUICED, program)
+            with mock.patch.object(harness, "SLUICED", program), Upgraded("--record", "ruled/*=" + folder) as upgraded:
+                daemon = upgraded.daemon
+                self.banned(daemon, "live/cam")
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/recordings/ruled/off")[0], 204)
+                pull = {"url": "rtsp://127.0.0.1:1/x", "stream": "live/p", "on_demand": True}
+                self.assertEqual(daemon.admin("POST", "/api/v1/pulls", json.dumps(pull).encode(),
+                                              {"Content-Type": "application/json"})[0], 201)
+                os.unlink(program)
+                with open(program, "w", encoding="ascii") as file:
+                    file.write(TELLS.format(python=sys.executable))
+                os.chmod(program, 0o755)
+                self.assertEqual(daemon.admin("POST", "/api/v1/upgrade")[0], 503)
+                first, *others = [line.text.removeprefix("given: ") for line in daemon.log() if line.text.startswith("given: ")]
+                self.assertEqual(first, "0 rtsp://127.0.0.1:1/x=live/p,on-demand")
+                ban, record = sorted(others)
+                self.assertRegex(ban, r"\Aban 3[56]\d{5} \d+ live/cam 127\.0\.0\.1\Z")
+                self.assertEqual(record, "record off ruled/off")
+                # It goes on as if nothing had been.
+                self.assertEqual(self.publish(daemon, "live/cam"), 403)
+                self.assertEqual(daemon.admin("POST", "/api/v1/recordings/ruled/off?by=rule")[0], 204)
+
+    @contextlib.contextmanager
+    def behind(self, state, *options):
+        """A daemon that has taken over from one that gives it this."""
+        with tempfile.TemporaryDirectory() as folder:
+            program, path = os.path.join(folder, "sluiced"), os.path.join(folder, "state")
+            with open(path, "wb") as file:
+                file.write(state)
+            with open(program, "w", encoding="ascii") as file:
+                file.write(BEFORE.format(python=sys.executable, sluiced=SLUICED, state=path))
+            os.chmod(program, 0o755)
+            with mock.patch.object(harness, "SLUICED", program), Daemon(*options) as daemon:
+                yield daemon
+
+    def test_behind_an_older_program(self):
+        """It gives its pulls."""
+        with self.behind(b"0 rtsp://127.0.0.1:1/x=live/p,on-demand\n60000 rtsp://127.0.0.1:1/y=live/q\n") as daemon:
+            self.assertEqual({pull["stream"] for pull in daemon.api("/api/v1/pulls")["pulls"]}, {"live/p", "live/q"})
+            self.assertEqual(daemon.log("state not taken over"), [])
+
+    def test_behind_a_newer_program(self):
+        """What is not understood is left out, and said; everything else counts."""
+        wrong = [b"ban", b"ban ", b"ban x", b"ban 1 2 live/a", b"ban 5000 1 ../a 127.0.0.1",
+                 b"ban 9999999999 1 live/a 127.0.0.1"]
+        wrong_records = [b"record maybe live/a", b"record on ../a", b"record on", b"record rule live/a"]
+        lines = [b"spell live/a 7", *wrong, *wrong_records, b"0x", b"",
+                 b"another \xff", b"ban 3600000 5000 live/a 127.0.0.1 more", b"ban 3600000 0 live/six [2001:db8::]",
+                 b"record on live/a"]
+        with tempfile.TemporaryDirectory() as folder:
+            with self.behind(b"\n".join(lines), "--record", "ruled/*=" + folder) as daemon:
+                # "ban" alone is no kind.
+                daemon.wait_log("state not taken over", lines="3", reason="unknown kind")
+                self.assertEqual(len(daemon.log("ban not taken over", reason="malformed")), len(wrong) - 1)
+                self.assertEqual(len(daemon.log("recording override not taken over", reason="malformed")), len(wrong_records))
+                self.assertEqual(len(daemon.log("pull not taken over", reason="malformed")), 1)
+                self.assertEqual({(ban["stream"], ban["host"]) for ban in daemon.api("/api/v1/bans")["bans"]},
+                                 {("live/a", "127.0.0.1"), ("live/six", "[2001:db8::]")})
+                self.assertEqual([one["stream"] for one in daemon.api("/api/v1/recordings")["recordings"]], ["live/a"])
+                self.assertEqual(self.publish(daemon, "live/a"), 403)
+
+    def test_behind_too_much(self):
+        """Bounds hold: of the file, of bans and of overrides; what is beyond is left out, and said."""
+        bans = [b"ban 3600000 0 live/%d 10.0.0.1" % number for number in range(257)]
+        overrides = [b"record on live/%d" % number for number in range(1025)]
+        with tempfile.TemporaryDirectory() as folder:
+            state = b"\n".join([*bans, *overrides, b"x" * (8 << 20), b"record on live/behind", b""])
+            with self.behind(state, "--workers", "1", "--log-rate", "0", "--record", "ruled/*=" + folder) as daemon:
+                self.assertEqual([line.fields["stream"] for line in daemon.log("ban not taken over", reason="too many bans")],
+                                 ["live/256"])
+                self.assertEqual([line.fields["stream"] for line in daemon.log("recording override not taken over",
+                                                                               reason="too many overrides")], ["live/1024"])
+                self.assertEqual(len(daemon.api("/api/v1/bans")["bans"]), 256)
+                daemon.wait_log("state not taken over", reason="too much of it")
+                self.assertEqual(daemon.log("state not taken over", reason="unknown kind"), [])
 
     def test_one_that_does_not_start(self):
         """Nothing changes then, and it may be tried again: by signal, by the API and by sluicectl."""

@@ -90,6 +90,19 @@ static void a_list_is_the_truth_of_shared_bans(void **state) {
     bans_clear(&bans);
 }
 
+/* That of another process goes on here: it began before, and ends in time. */
+static void an_earlier_ban_has_its_age(void **state) {
+    (void)state;
+    struct bans bans = {0};
+    size_t count;
+    assert_int_equal(bans_add(&bans, "live/a", "192.0.2.1:1", 1000, 50, &(struct ban_origin){.age_ms = 300}), 0);
+    const struct ban *list = bans_list(&bans, 1049, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(list[0].since, 700);
+    assert_int_equal(list[0].until, 1050);
+    bans_clear(&bans);
+}
+
 /* Of one stream, whatever the host. */
 static void bans_are_lifted(void **state) {
     (void)state;
@@ -111,6 +124,7 @@ int main(void) {
         cmocka_unit_test(an_ipv6_network_is_one_host),
         cmocka_unit_test(a_network_takes_one_place),
         cmocka_unit_test(bans_are_lifted),
+        cmocka_unit_test(an_earlier_ban_has_its_age),
         cmocka_unit_test(a_list_is_the_truth_of_shared_bans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t n
         ban = add(bans, stream, host);
     ban->until = now + ban_ms;
     if (!origin->is_listed)
-        ban->since = now;
+        ban->since = origin->age_ms < now ? now - origin->age_ms : now;
     if (origin->node)
         snprintf(ban->node, sizeof ban->node, "%s", origin->node);
     ban->is_shared = origin->is_shared;

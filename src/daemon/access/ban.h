@@ -21,6 +21,7 @@ struct ban_origin {
     const char *node; /* of a cluster, that had the publisher; NULL: not known, or no cluster */
     bool is_shared;   /* the cluster's engine has it, and with that all nodes */
     bool is_listed;   /* it was made at a time that is not known */
+    uint64_t age_ms;  /* since it was made, where that is known */
 };
 
 struct ban {

@@ -173,7 +173,15 @@ static int add_pull(struct worker *worker, struct worker_command *command) {
     return error;
 }
 
+/* It would change what the process that takes over has been given already. */
+static bool is_too_late(const struct worker *worker, const struct worker_command *command) {
+    const bool is_kept = command->kind == COMMAND_RECORD || command->kind == COMMAND_UNBAN || command->ban_ms > 0;
+    return worker->leaving && is_kept && command->kind != COMMAND_BAN && !command->is_told;
+}
+
 int worker_command_run(struct worker *worker, struct worker_command *command) {
+    if (is_too_late(worker, command))
+        return -ESHUTDOWN;
     if (command->kind == COMMAND_RECORD)
         return record(worker, command);
     if (command->kind == COMMAND_PULL_ADD)

@@ -54,8 +54,9 @@ struct worker_command {
  * have is no error; those of a player do not.
  *
  * 0, -ENOENT (this worker has no such object), -ENOMEM (of a kick: it is done, but for the ban),
- * and what recorders_wish(), pulls_add() and pulls_remove() say. Of those that share a command, one
- * at most has its object.
+ * -ESHUTDOWN (of a ban, its end, or a recording: another process takes over), and what
+ * recorders_wish(), pulls_add() and pulls_remove() say. Of those that share a command, one at most
+ * has its object.
  */
 int worker_command_run(struct worker *worker, struct worker_command *command);
 

@@ -455,6 +455,10 @@ int control_start(struct control *control) {
     return error;
 }
 
+void control_take_over(struct control *control, int channel) {
+    upgrade_take_over(control->upgrade, channel);
+}
+
 int control_run(struct control *control) {
     admin_begin(control->admin);
     server_begin(control->server);

@@ -33,6 +33,12 @@ void control_free(struct control *control);
  */
 int control_start(struct control *control);
 
+/*
+ * Takes over from the process at the other end of the channel: upgrade_take_over(). Between the
+ * start and the run.
+ */
+void control_take_over(struct control *control, int channel);
+
 /* Runs the server, and says that it is ready once each worker has made a turn. Until a signal ends
  * it. 0 or -errno */
 int control_run(struct control *control);

@@ -11,7 +11,6 @@
 #include "daemon/config/sign.h"
 #include "daemon/process/cluster_setup.h"
 #include "daemon/process/control.h"
-#include "daemon/process/upgrade.h"
 #include "daemon/server/server.h"
 #include "daemon/tls/tls_client.h"
 #include "daemon/tls/tls_contexts.h"
@@ -65,7 +64,7 @@ static int run(const struct command_line *line, const struct options *options, c
     if (line->listen_fds) {
         listen_fds_settle(line->listen_fds);
         if (line->listen_fds->channel > 0)
-            upgrade_take_over(line->listen_fds->channel, server);
+            control_take_over(control, line->listen_fds->channel);
     }
     error = control_run(control);
     control_free(control);

@@ -19,7 +19,7 @@
 #include "daemon/control/reload.h"
 #include "daemon/control/spawn.h"
 #include "daemon/control/wakeup.h"
-#include "daemon/process/pull_handoff.h"
+#include "daemon/process/state_handoff.h"
 #include "daemon/server/handoff.h"
 
 enum {
@@ -40,7 +40,7 @@ enum upgrade_state {
     UPGRADE_LENDING,  /* upgrade_start(): the server is lending its sockets */
     UPGRADE_STARTING, /* on_wake(): the other process is to become ready */
     UPGRADE_LEAVING,  /* on_channel(): the server is to stop accepting */
-    /* on_wake(), on_channel(): the other process is to begin, with the pulls, and to say so */
+    /* on_wake(), on_channel(): the other process is to begin, with the state, and to say so */
     UPGRADE_PASSING,
     UPGRADE_OVER,      /* on_channel(): it has */
     UPGRADE_RETURNING, /* go_back(): the server is to accept again */
@@ -76,6 +76,7 @@ struct upgrade {
 
     size_t listener_count; /* of the sockets; the others are the administration's */
     char reason[REASON];   /* why it has failed, while the server returns */
+    struct state_handoff state_handoff;
 };
 
 /* The other process is of no use any more, whatever it does. Its status where it has ended by
@@ -151,7 +152,10 @@ static void on_returned(int error, void *user) {
 
 /* The other process is ready. It waits until nothing is accepted here any more. */
 static void leave(struct upgrade *upgrade) {
-    int error = handoff_leave(upgrade->server, on_left, upgrade);
+    const struct handoff_calls calls = {
+        .take = state_handoff_take, .taker = &upgrade->state_handoff, .left = on_left, .user = upgrade};
+    state_handoff_begin(&upgrade->state_handoff);
+    int error = handoff_leave(upgrade->server, &calls);
     if (error < 0) {
         (void)end_successor(upgrade);
         give_up(upgrade, error, error == -ESHUTDOWN ? "server shutting down" : "out of memory");
@@ -160,32 +164,33 @@ static void leave(struct upgrade *upgrade) {
     upgrade->state = UPGRADE_LEAVING;
 }
 
-/* @pulls: a descriptor, or -1 */
-static void send_go(const struct upgrade *upgrade, int pulls) {
+/* @state: a descriptor, or -1 */
+static void send_go(const struct upgrade *upgrade, int state) {
     union {
         struct cmsghdr head;
-        char bytes[CMSG_SPACE(sizeof pulls)];
+        char bytes[CMSG_SPACE(sizeof state)];
     } control = {0};
     struct iovec byte = {(void *)&go, 1};
     struct msghdr message = {.msg_iov = &byte, .msg_iovlen = 1};
-    if (pulls >= 0) {
+    if (state >= 0) {
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof control.bytes;
         struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        *head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof pulls), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(head), &pulls, sizeof pulls);
+        *head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof state), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(head), &state, sizeof state);
     }
     (void)!sendmsg(upgrade->channel, &message, MSG_NOSIGNAL);
 }
 
-/* Pulls do not change any more: the other process is to begin, with them. */
+/* The state does not change any more: the other process is to begin, with it. */
 static void pass(struct upgrade *upgrade) {
-    int pulls = -1, error = pull_handoff_write(upgrade->server, &pulls);
+    int state = -1;
+    int error = state_handoff_write(&upgrade->state_handoff, upgrade->server, &state);
     if (error)
-        LOG(LOG_ERROR, "pulls not given away", {"reason", strerror(-error)});
-    send_go(upgrade, pulls);
-    if (pulls >= 0)
-        close(pulls);
+        LOG(LOG_ERROR, "state not handed over", {"reason", strerror(-error)});
+    send_go(upgrade, state);
+    if (state >= 0)
+        close(state);
 }
 
 static void end(struct upgrade *upgrade) {
@@ -378,6 +383,7 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
     upgrade->reload = reload;
     upgrade->channel = -1;
     pthread_mutex_init(&upgrade->lock, NULL);
+    state_handoff_init(&upgrade->state_handoff);
     if (wakeup_init(&upgrade->wakeup, base, on_wake, upgrade) < 0) {
         upgrade_free(upgrade);
         return -ENOMEM;
@@ -401,6 +407,7 @@ void upgrade_free(struct upgrade *upgrade) {
     for (size_t i = 0; i < upgrade->lent_count; i++)
         close(upgrade->lent[i].fd);
     wakeup_clear(&upgrade->wakeup);
+    state_handoff_clear(&upgrade->state_handoff);
     pthread_mutex_destroy(&upgrade->lock);
     free(upgrade);
 }
@@ -440,9 +447,9 @@ bool upgrade_is_lost(const struct upgrade *upgrade) {
     return upgrade->state == UPGRADE_LOST;
 }
 
-/* Until the process before says something, or has closed the channel. What it gives with that, or
- * -1. */
-static int await_turn(int fd) {
+/* Until the process before says something, or has closed the channel. @ret_given: a descriptor that
+ * it gives with that, or -1 */
+static void await_turn(int fd, int *ret_given) {
     struct pollfd turn = {.fd = fd, .events = POLLIN};
     union {
         struct cmsghdr head;
@@ -452,25 +459,25 @@ static int await_turn(int fd) {
     struct iovec bytes = {&byte, 1};
     struct msghdr message = {
         .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
-    int given = -1;
+    *ret_given = -1;
     while (poll(&turn, 1, TURN_MS) < 0 && errno == EINTR)
         continue;
     if (recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
-        return -1;
+        return;
     const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-        head->cmsg_len == CMSG_LEN(sizeof given))
-        memcpy(&given, CMSG_DATA(head), sizeof given);
-    return given;
+        head->cmsg_len == CMSG_LEN(sizeof *ret_given))
+        memcpy(ret_given, CMSG_DATA(head), sizeof *ret_given);
 }
 
-void upgrade_take_over(int fd, struct server *server) {
+void upgrade_take_over(struct upgrade *upgrade, int fd) {
+    int state;
     LOG(LOG_INFO, "taking over", {"from", log_unsigned((uint64_t)getppid()).text});
     (void)!send(fd, &ready, 1, MSG_NOSIGNAL);
-    int pulls = await_turn(fd);
-    if (pulls >= 0)
-        pull_handoff_read(pulls, server);
+    await_turn(fd, &state);
+    if (state >= 0)
+        state_handoff_read(state, upgrade->server);
     (void)!send(fd, &taken, 1, MSG_NOSIGNAL);
-    (void)await_turn(fd);
+    await_turn(fd, &state);
     close(fd);
 }

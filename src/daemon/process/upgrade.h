@@ -5,7 +5,8 @@
  * connections, and ends. If the new program does not become ready, one line is logged and nothing
  * else changes. If it ends after it was ready, when this process has stopped accepting, this
  * process accepts again. The upgrade is complete when the new process reports that it has started.
- * Before that, it receives the pulls created by the API. The control plane's thread only.
+ * Before that, it receives what this process has in memory alone (state_handoff.h). The control
+ * plane's thread only.
  */
 #ifndef SLUICED_UPGRADE_H
 #define SLUICED_UPGRADE_H
@@ -55,9 +56,9 @@ bool upgrade_is_lost(const struct upgrade *upgrade);
 
 /*
  * The other side: says that this process is ready, and waits until the one before does not accept
- * any more, or is gone. Adds the pulls that it is given. Before the run. @fd: of struct listen_fds;
- * closed
+ * any more, or is gone. Takes over the state that it is given. Before the run. @fd: of struct
+ * listen_fds; closed
  */
-void upgrade_take_over(int fd, struct server *server);
+void upgrade_take_over(struct upgrade *upgrade, int fd);
 
 #endif

@@ -56,9 +56,9 @@ struct part {
  */
 struct leaving {
     struct server *server;
-    handoff_left_fn *left;
+    struct handoff_calls calls; /* all zero while it returns */
     handoff_returned_fn *returned;
-    void *user;
+    void *user; /* of that */
     sluice_call call;
     struct listeners_socket list[OPTIONS_MAX_LISTENERS]; /* to be listened at again */
     size_t count;
@@ -66,7 +66,7 @@ struct leaving {
     struct part part[];
 };
 
-static int new_leaving(struct server *server, void *user, struct leaving **ret_leaving) {
+static int new_leaving(struct server *server, struct leaving **ret_leaving) {
     uint32_t count = server_worker_count(server);
     struct leaving *leaving = calloc(1, sizeof *leaving + count * sizeof *leaving->part);
     if (!leaving)
@@ -76,7 +76,6 @@ static int new_leaving(struct server *server, void *user, struct leaving **ret_l
         return -ESHUTDOWN;
     }
     leaving->server = server;
-    leaving->user = user;
     atomic_init(&leaving->waiting, count);
     for (uint32_t i = 0; i < count; i++)
         leaving->part[i] = (struct part){.leaving = leaving, .worker = server_worker(server, i)};
@@ -102,10 +101,12 @@ static void leave_worker(void *user) {
     struct part *part = user;
     struct leaving *leaving = part->leaving;
     worker_leave(part->worker);
+    if (!server_is_over(leaving->server))
+        leaving->calls.take(part->worker, leaving->calls.taker);
     if (atomic_fetch_sub(&leaving->waiting, 1) > 1)
         return;
     if (!server_is_over(leaving->server))
-        leaving->left(leaving->user);
+        leaving->calls.left(leaving->calls.user);
     free_leaving(leaving);
 }
 
@@ -123,12 +124,12 @@ static void leave(void *user) {
         leave_workers(leaving);
 }
 
-int handoff_leave(struct server *server, handoff_left_fn *done, void *user) {
+int handoff_leave(struct server *server, const struct handoff_calls *calls) {
     struct leaving *leaving;
-    int error = new_leaving(server, user, &leaving);
+    int error = new_leaving(server, &leaving);
     if (error)
         return error;
-    leaving->left = done;
+    leaving->calls = *calls;
     sluice_loop_post_call(server_worker(server, 0)->loop, &leaving->call, leave, leaving);
     return 0;
 }
@@ -164,10 +165,11 @@ static void return_worker(void *user) {
 int handoff_return(struct server *server, const struct listeners_socket *list, size_t count, handoff_returned_fn *done,
                    void *user) {
     struct leaving *leaving;
-    int error = new_leaving(server, user, &leaving);
+    int error = new_leaving(server, &leaving);
     if (error)
         return error;
     leaving->returned = done;
+    leaving->user = user;
     for (size_t i = 0; i < count; i++)
         leaving->list[i] = list[i];
     leaving->count = count;
