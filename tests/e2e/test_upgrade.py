@@ -94,6 +94,7 @@ class Upgraded:
     def __init__(self, *options, kind=Daemon, **more):
         self.daemon = kind(*options, **more)
         self.pids = []
+        self._killed = False
 
     def __enter__(self):
         return self
@@ -102,7 +103,10 @@ class Upgraded:
         for pid in self.pids:
             if not self.stop(pid):
                 kind = kind or AssertionError
-        self.daemon.__exit__(kind, error, trace)
+        if self._killed and kind is None:
+            self.daemon.kill()
+        else:
+            self.daemon.__exit__(kind, error, trace)
         if kind is None:
             reports = [line for line in self.daemon.log() if "Sanitizer" in line.text or "runtime error" in line.text]
             if reports:
@@ -121,6 +125,12 @@ class Upgraded:
             return bool(select.select([handle], [], [], harness.PATIENCE)[0])
         finally:
             os.close(handle)
+
+    def kill_first(self):
+        """Kills the first process, which has been replaced by now."""
+        self._killed = True
+        self.daemon.process.kill()
+        self.daemon.process.wait()
 
     def taken_over(self):
         """Waits until the next process has taken over: its id."""
@@ -328,6 +338,51 @@ class UpgradeTest(unittest.TestCase):
                                        [tag.payload for tag in tags if tag.is_frame], "frames of " + path)
                 subprocess.run(["ffprobe", "-v", "fatal", "-count_packets", path], check=True, capture_output=True)
 
+    def check_killed(self, upgrades):
+        """What the first process was recording is repaired when it is killed, by the process that is the server then; also
+        what it has begun to record since the upgrade."""
+        with tempfile.TemporaryDirectory() as folder:
+            def files(end):
+                return sorted(glob.glob(folder + "/live/**/*" + end, recursive=True))
+
+            with Upgraded("--record", "live/*=" + folder, "--record-segment", "5", "--drain", "600", listen=LISTEN) as upgraded:
+                daemon = upgraded.daemon
+
+                def killed():
+                    with daemon.standing_still():
+                        # With frames: what is before them has less.
+                        if sum(map(os.path.getsize, files(".part"))) < 20000:
+                            return False
+                        upgraded.kill_first()
+                        return True
+
+                with Steady(daemon) as steady:
+                    for _ in range(upgrades):
+                        upgraded.upgrade()
+                    # Those between have nothing to wait for.
+                    if upgrades > 1:
+                        daemon.wait_log("stopped", upgrades - 1)
+                    count = len(daemon.log("recorded"))
+                    daemon.wait_log("recorded", count + 2)
+                    steady.abandon()
+                    harness.wait_until(killed, "a part with frames")
+                daemon.wait_log("recording repaired")
+                daemon.wait_log("previous process ended", pid=str(daemon.process.pid))
+                self.assertEqual(files(".part"), [])
+            recorded = []
+            for path in files(".flv"):
+                with open(path, "rb") as file:
+                    recorded += [tag.payload for tag in flv.parse(file.read()) if tag.is_frame]
+                subprocess.run(["ffprobe", "-v", "fatal", "-count_packets", path], check=True, capture_output=True)
+            sent = [tag.payload for tag in steady.sent if tag.is_frame]
+            harness.check_same(recorded, sent[:len(recorded)], "recorded frames")
+
+    def test_killed_after_an_upgrade(self):
+        self.check_killed(1)
+
+    def test_killed_after_two_upgrades(self):
+        self.check_killed(2)
+
     @staticmethod
     def publish(daemon, name):
         """A whole stream, by HTTP: the status."""
@@ -425,7 +480,7 @@ class UpgradeTest(unittest.TestCase):
         wrong = [b"ban", b"ban ", b"ban x", b"ban 1 2 live/a", b"ban 5000 1 ../a 127.0.0.1",
                  b"ban 9999999999 1 live/a 127.0.0.1"]
         wrong_records = [b"record maybe live/a", b"record on ../a", b"record on", b"record rule live/a"]
-        lines = [b"spell live/a 7", *wrong, *wrong_records, b"0x", b"",
+        lines = [b"spell live/a 7", *wrong, *wrong_records, b"process 0", b"process x", b"process 2147483647", b"0x", b"",
                  b"another \xff", b"ban 3600000 5000 live/a 127.0.0.1 more", b"ban 3600000 0 live/six [2001:db8::]",
                  b"record on live/a"]
         with tempfile.TemporaryDirectory() as folder:
@@ -434,6 +489,7 @@ class UpgradeTest(unittest.TestCase):
                 daemon.wait_log("state not taken over", lines="3", reason="unknown kind")
                 self.assertEqual(len(daemon.log("ban not taken over", reason="malformed")), len(wrong) - 1)
                 self.assertEqual(len(daemon.log("recording override not taken over", reason="malformed")), len(wrong_records))
+                self.assertEqual(len(daemon.log("previous process not watched", reason="malformed")), 2)
                 self.assertEqual(len(daemon.log("pull not taken over", reason="malformed")), 1)
                 self.assertEqual({(ban["stream"], ban["host"]) for ban in daemon.api("/api/v1/bans")["bans"]},
                                  {("live/a", "127.0.0.1"), ("live/six", "[2001:db8::]")})

@@ -45,11 +45,13 @@ static int write_lines(int fd, const struct state_lines *lines) {
     return 0;
 }
 
-int state_handoff_write(struct state_handoff *state, struct server *server, int *ret_fd) {
+int state_handoff_write(struct state_handoff *state, struct server *server, const struct predecessors *predecessors,
+                        int *ret_fd) {
     struct state_lines first;
     int fd = -1, error = 0;
     state_lines_init(&first, FILE_MOST);
     pull_handoff_write(server, &first);
+    predecessors_write(predecessors, &first);
     state_lines_cut(&state->own, FILE_MOST - first.size);
     if (first.size + state->own.size > 0) {
         fd = memfd_create("state", MFD_CLOEXEC);
@@ -74,7 +76,7 @@ static const char *behind(const char *line, const char *word) {
 }
 
 /* Whether the kind of line is known. */
-static bool read_line(const char *line, struct server *server) {
+static bool read_line(const char *line, struct server *server, struct predecessors *predecessors) {
     const char *text;
     if (isdigit((unsigned char)*line))
         pull_handoff_read(line, server);
@@ -82,15 +84,17 @@ static bool read_line(const char *line, struct server *server) {
         ban_handoff_read(text, server);
     else if ((text = behind(line, RECORD_HANDOFF_WORD)))
         record_handoff_read(text, server);
+    else if ((text = behind(line, PREDECESSORS_WORD)))
+        predecessors_read(predecessors, text);
     else
         return false;
     return true;
 }
 
-static void read_lines(char *text, struct server *server) {
+static void read_lines(char *text, struct server *server, struct predecessors *predecessors) {
     unsigned unknown = 0;
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
-        unknown += *line && !read_line(line, server);
+        unknown += *line && !read_line(line, server, predecessors);
     if (unknown > 0)
         LOG(LOG_WARNING, "state not taken over", {"lines", log_unsigned(unknown).text}, {"reason", "unknown kind"});
 }
@@ -104,7 +108,7 @@ static void cut(char *text, size_t *size, uint64_t file_size) {
         {"reason", "too much of it"});
 }
 
-void state_handoff_read(int fd, struct server *server) {
+void state_handoff_read(int fd, struct server *server, struct predecessors *predecessors) {
     struct stat status;
     const bool is_good = fstat(fd, &status) == 0 && status.st_size > 0;
     size_t size = !is_good ? 0 : status.st_size > FILE_MOST ? FILE_MOST : (size_t)status.st_size;
@@ -115,7 +119,7 @@ void state_handoff_read(int fd, struct server *server) {
     } else {
         if (is_good && (uint64_t)status.st_size > size)
             cut(text, &size, (uint64_t)status.st_size);
-        read_lines(text, server);
+        read_lines(text, server, predecessors);
     }
     if (text)
         explicit_bzero(text, taken);

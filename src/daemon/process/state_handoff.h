@@ -1,11 +1,13 @@
 /*
  * What this process has in memory alone and the process that takes over needs: pulls of the API,
- * bans and recording overrides. A file in memory takes it there, of one line for each. A program
- * passes over lines of kinds that it does not know, so that an older or a newer one may follow.
+ * bans, recording overrides, and processes that came before. A file in memory takes it there, of
+ * one line for each. A program passes over lines of kinds that it does not know, so that an older
+ * or a newer one may follow.
  */
 #ifndef SLUICED_STATE_HANDOFF_H
 #define SLUICED_STATE_HANDOFF_H
 
+#include "daemon/process/predecessors.h"
 #include "daemon/process/state_lines.h"
 #include "daemon/server/server.h"
 
@@ -27,9 +29,10 @@ void state_handoff_take(struct worker *worker, void *state);
  * there was no room for. @ret_fd: a file in memory, which the caller closes; -1: there is nothing
  * to hand over. 0, -errno
  */
-int state_handoff_write(struct state_handoff *state, struct server *server, int *ret_fd);
+int state_handoff_write(struct state_handoff *state, struct server *server, const struct predecessors *predecessors,
+                        int *ret_fd);
 
 /* Adds all of it; logs what is left out. Before the run. Closes the file. */
-void state_handoff_read(int fd, struct server *server);
+void state_handoff_read(int fd, struct server *server, struct predecessors *predecessors);
 
 #endif

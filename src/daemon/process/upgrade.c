@@ -19,6 +19,7 @@
 #include "daemon/control/reload.h"
 #include "daemon/control/spawn.h"
 #include "daemon/control/wakeup.h"
+#include "daemon/process/predecessors.h"
 #include "daemon/process/state_handoff.h"
 #include "daemon/server/handoff.h"
 
@@ -77,6 +78,7 @@ struct upgrade {
     size_t listener_count; /* of the sockets; the others are the administration's */
     char reason[REASON];   /* why it has failed, while the server returns */
     struct state_handoff state_handoff;
+    struct predecessors *predecessors;
 };
 
 /* The other process is of no use any more, whatever it does. Its status where it has ended by
@@ -185,7 +187,7 @@ static void send_go(const struct upgrade *upgrade, int state) {
 /* The state does not change any more: the other process is to begin, with it. */
 static void pass(struct upgrade *upgrade) {
     int state = -1;
-    int error = state_handoff_write(&upgrade->state_handoff, upgrade->server, &state);
+    int error = state_handoff_write(&upgrade->state_handoff, upgrade->server, upgrade->predecessors, &state);
     if (error)
         LOG(LOG_ERROR, "state not handed over", {"reason", strerror(-error)});
     send_go(upgrade, state);
@@ -384,7 +386,8 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
     upgrade->channel = -1;
     pthread_mutex_init(&upgrade->lock, NULL);
     state_handoff_init(&upgrade->state_handoff);
-    if (wakeup_init(&upgrade->wakeup, base, on_wake, upgrade) < 0) {
+    if (wakeup_init(&upgrade->wakeup, base, on_wake, upgrade) < 0 ||
+        predecessors_new(base, server, &upgrade->predecessors) < 0) {
         upgrade_free(upgrade);
         return -ENOMEM;
     }
@@ -407,6 +410,7 @@ void upgrade_free(struct upgrade *upgrade) {
     for (size_t i = 0; i < upgrade->lent_count; i++)
         close(upgrade->lent[i].fd);
     wakeup_clear(&upgrade->wakeup);
+    predecessors_free(upgrade->predecessors);
     state_handoff_clear(&upgrade->state_handoff);
     pthread_mutex_destroy(&upgrade->lock);
     free(upgrade);
@@ -447,9 +451,9 @@ bool upgrade_is_lost(const struct upgrade *upgrade) {
     return upgrade->state == UPGRADE_LOST;
 }
 
-/* Until the process before says something, or has closed the channel. @ret_given: a descriptor that
- * it gives with that, or -1 */
-static void await_turn(int fd, int *ret_given) {
+/* Until the process before says something. False: it has closed the channel, or is gone.
+ * @ret_given: a descriptor that it gives with that, or -1 */
+static bool await_turn(int fd, int *ret_given) {
     struct pollfd turn = {.fd = fd, .events = POLLIN};
     union {
         struct cmsghdr head;
@@ -463,21 +467,24 @@ static void await_turn(int fd, int *ret_given) {
     while (poll(&turn, 1, TURN_MS) < 0 && errno == EINTR)
         continue;
     if (recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
-        return;
+        return false;
     const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
         head->cmsg_len == CMSG_LEN(sizeof *ret_given))
         memcpy(ret_given, CMSG_DATA(head), sizeof *ret_given);
+    return true;
 }
 
 void upgrade_take_over(struct upgrade *upgrade, int fd) {
+    const pid_t parent = getppid();
     int state;
-    LOG(LOG_INFO, "taking over", {"from", log_unsigned((uint64_t)getppid()).text});
+    LOG(LOG_INFO, "taking over", {"from", log_unsigned((uint64_t)parent).text});
     (void)!send(fd, &ready, 1, MSG_NOSIGNAL);
-    await_turn(fd, &state);
+    if (await_turn(fd, &state))
+        predecessors_watch(upgrade->predecessors, parent);
     if (state >= 0)
-        state_handoff_read(state, upgrade->server);
+        state_handoff_read(state, upgrade->server, upgrade->predecessors);
     (void)!send(fd, &taken, 1, MSG_NOSIGNAL);
-    await_turn(fd, &state);
+    (void)await_turn(fd, &state);
     close(fd);
 }

@@ -56,8 +56,8 @@ bool upgrade_is_lost(const struct upgrade *upgrade);
 
 /*
  * The other side: says that this process is ready, and waits until the one before does not accept
- * any more, or is gone. Takes over the state that it is given. Before the run. @fd: of struct
- * listen_fds; closed
+ * any more, or is gone. Takes over the state that it is given, and watches that process. Before the
+ * run. @fd: of struct listen_fds; closed
  */
 void upgrade_take_over(struct upgrade *upgrade, int fd);
 

@@ -86,10 +86,14 @@ int record_store_new(const struct record_options *options, struct record_store *
 }
 
 int record_store_begin(struct record_store *records, record_done_fn *done, void *user) {
-    int error = 0;
     records->done = done;
     records->done_user = user;
     recovery_tell(records->repairs, done, user);
+    return record_store_repair(records);
+}
+
+int record_store_repair(struct record_store *records) {
+    int error = 0;
     for (size_t i = 0; i < records->root_count && !error; i++)
         error = recovery_add(records->repairs, &records->roots[i], NULL);
     return error;

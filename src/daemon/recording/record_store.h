@@ -59,6 +59,12 @@ void record_store_free(struct record_store *records);
  */
 int record_store_begin(struct record_store *records, record_done_fn *done, void *user);
 
+/*
+ * Again, after a process has ended that may have written there. Behind record_store_begin(), any
+ * thread. 0, -ENOMEM
+ */
+int record_store_repair(struct record_store *records);
+
 /* Where a stream is recorded to by the first rule that matches, or NULL. */
 const struct record_root *record_store_find(const struct record_store *records, const char *stream);
 

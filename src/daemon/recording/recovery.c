@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,28 +21,32 @@
 #include "daemon/recording/record_salvage.h"
 #include "daemon/recording/record_scan.h"
 
-enum {
-    PATIENCE_MS = 2000, /* in all, for parts of a process that was killed */
-    PAUSE_MS = 20,
-};
+/*
+ * The kernel closes the files of an io_uring ring some time after its process was killed. So a part
+ * that is locked is tried again, after twice the time each time: 10 s in all.
+ */
+enum { PAUSE_MS = 20, PAUSE_MOST_MS = 5120 };
+
+TAILQ_HEAD(jobs, job);
 
 struct job {
-    struct job *next;
+    TAILQ_ENTRY(job) link;
     const struct record_root *root;
-    char path[]; /* empty: all parts */
+    uint64_t not_before; /* milliseconds, monotonic */
+    unsigned pause_ms;   /* until the next try, where it is locked */
+    char path[];         /* empty: all parts */
 };
 
 struct recovery {
     pthread_t thread;
     bool started;
     atomic_bool ending;
-    int patience_ms; /* the thread's: what is left of it */
     pthread_mutex_t lock;
     pthread_cond_t news;
-    struct job *first, *last;
+    struct jobs jobs;
     record_done_fn *done; /* or NULL */
     void *done_user;
-    const struct record_root *root; /* of the job that is done */
+    const struct record_root *root; /* of the job that is done, the thread's */
     atomic_uint_fast64_t counts[RECOVERY_RESULTS];
 };
 
@@ -224,23 +230,17 @@ static int look_and_settle(struct recovery *repairs, struct part *part, const ch
     return error;
 }
 
-/*
- * The kernel closes the files of an io_uring ring some time after its process was killed. So at the
- * start, the lock of a part is awaited for a short time.
- */
-static int lock(struct recovery *repairs, int fd) {
-    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK || repairs->patience_ms <= 0 || atomic_load(&repairs->ending))
-            return -errno;
-        (void)nanosleep(&pause, NULL);
-        repairs->patience_ms -= PAUSE_MS;
-    }
-    return 0;
+/* 0, -EWOULDBLOCK, -ENOENT (its writer has completed it since it was opened), or -errno */
+static int lock(const struct recovery *repairs, int fd, const char *name) {
+    struct stat opened, named;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &opened) < 0 ||
+        fstatat(repairs->root->fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+        return -errno;
+    return opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -ENOENT;
 }
 
-/* @name: the path with its suffix. */
-static void repair(struct recovery *repairs, const char *name) {
+/* @name: the path with its suffix. Whether it was locked. */
+static bool repair(struct recovery *repairs, const char *name) {
     char path[RECORD_PATH];
     size_t length = strlen(name) - strlen(RECORD_PART);
     memcpy(path, name, length);
@@ -248,19 +248,44 @@ static void repair(struct recovery *repairs, const char *name) {
     struct part part = {.fd = record_open(repairs->root->fd, name, O_RDWR), .path = path};
     int error = part.fd < 0 ? part.fd : 0;
     if (!error)
-        error = lock(repairs, part.fd);
+        error = lock(repairs, part.fd, name);
     if (!error)
         error = look_and_settle(repairs, &part, name);
     if (part.fd >= 0)
         close(part.fd);
     if (error && error != -EWOULDBLOCK && error != -ECANCELED && error != -ENOENT)
         LOG(LOG_ERROR, "cannot repair recording", {"file", name}, {"reason", strerror(-error)});
+    return error == -EWOULDBLOCK;
+}
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* @path: of @length characters. @pause_ms: of the try that it is for. 0, -ENOMEM */
+static int add(struct recovery *repairs, const struct record_root *root, const char *path, size_t length,
+               unsigned pause_ms) {
+    struct job *job = calloc(1, sizeof *job + length + 1);
+    if (!job)
+        return -ENOMEM;
+    job->root = root;
+    job->not_before = now_ms() + pause_ms;
+    job->pause_ms = pause_ms > 0 ? 2 * pause_ms : PAUSE_MS;
+    memcpy(job->path, path, length);
+    pthread_mutex_lock(&repairs->lock);
+    TAILQ_INSERT_TAIL(&repairs->jobs, job, link);
+    pthread_cond_signal(&repairs->news);
+    pthread_mutex_unlock(&repairs->lock);
+    return 0;
 }
 
 static bool repair_found(int root, const char *part, void *user) {
     struct recovery *repairs = user;
     (void)root;
-    repair(repairs, part);
+    if (repair(repairs, part))
+        (void)add(repairs, repairs->root, part, strlen(part) - strlen(RECORD_PART), PAUSE_MS);
     return !atomic_load(&repairs->ending);
 }
 
@@ -274,19 +299,39 @@ static void do_job(struct recovery *repairs, const struct job *job) {
     size_t length = strlen(job->path);
     memcpy(part, job->path, length);
     strcpy(part + length, RECORD_PART);
-    repair(repairs, part);
+    if (repair(repairs, part) && job->pause_ms <= PAUSE_MOST_MS)
+        (void)add(repairs, job->root, job->path, length, job->pause_ms);
+}
+
+/* That is to be done first, if there is one. */
+static struct job *first_job(const struct recovery *repairs) {
+    struct job *first = TAILQ_FIRST(&repairs->jobs), *job;
+    TAILQ_FOREACH(job, &repairs->jobs, link)
+    if (job->not_before < first->not_before)
+        first = job;
+    return first;
+}
+
+static void await(struct recovery *repairs, const struct job *job) {
+    if (job) {
+        const struct timespec until = {.tv_sec = (time_t)(job->not_before / 1000),
+                                       .tv_nsec = (long)(job->not_before % 1000 * 1000000)};
+        (void)pthread_cond_timedwait(&repairs->news, &repairs->lock, &until);
+    } else {
+        (void)pthread_cond_wait(&repairs->news, &repairs->lock);
+    }
 }
 
 static void *run(void *user) {
     struct recovery *repairs = user;
     pthread_mutex_lock(&repairs->lock);
     while (!atomic_load(&repairs->ending)) {
-        struct job *job = repairs->first;
-        if (!job) {
-            pthread_cond_wait(&repairs->news, &repairs->lock);
+        struct job *job = first_job(repairs);
+        if (!job || job->not_before > now_ms()) {
+            await(repairs, job);
             continue;
         }
-        repairs->first = job->next;
+        TAILQ_REMOVE(&repairs->jobs, job, link);
         pthread_mutex_unlock(&repairs->lock);
         do_job(repairs, job);
         free(job);
@@ -298,12 +343,16 @@ static void *run(void *user) {
 
 int recovery_new(struct recovery **ret_repairs) {
     struct recovery *repairs = calloc(1, sizeof *repairs);
+    pthread_condattr_t clock;
     sigset_t all, before;
     if (!repairs)
         return -ENOMEM;
-    repairs->patience_ms = PATIENCE_MS;
+    TAILQ_INIT(&repairs->jobs);
     pthread_mutex_init(&repairs->lock, NULL);
-    pthread_cond_init(&repairs->news, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&repairs->news, &clock);
+    pthread_condattr_destroy(&clock);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int error = -pthread_create(&repairs->thread, NULL, run, repairs);
@@ -326,9 +375,8 @@ void recovery_free(struct recovery *repairs) {
     pthread_mutex_unlock(&repairs->lock);
     if (repairs->started)
         pthread_join(repairs->thread, NULL);
-    while (repairs->first) {
-        struct job *job = repairs->first;
-        repairs->first = job->next;
+    for (struct job *job; (job = TAILQ_FIRST(&repairs->jobs));) {
+        TAILQ_REMOVE(&repairs->jobs, job, link);
         free(job);
     }
     pthread_cond_destroy(&repairs->news);
@@ -352,19 +400,5 @@ uint64_t recovery_count(struct recovery *repairs, enum recovery_result result) {
 }
 
 int recovery_add(struct recovery *repairs, const struct record_root *root, const char *path) {
-    size_t length = path ? strlen(path) : 0;
-    struct job *job = malloc(sizeof *job + length + 1);
-    if (!job)
-        return -ENOMEM;
-    *job = (struct job){.root = root};
-    memcpy(job->path, path ? path : "", length + 1);
-    pthread_mutex_lock(&repairs->lock);
-    if (repairs->first)
-        repairs->last->next = job;
-    else
-        repairs->first = job;
-    repairs->last = job;
-    pthread_cond_signal(&repairs->news);
-    pthread_mutex_unlock(&repairs->lock);
-    return 0;
+    return add(repairs, root, path ? path : "", path ? strlen(path) : 0, 0);
 }

@@ -42,7 +42,8 @@ uint64_t recovery_count(struct recovery *repairs, enum recovery_result result);
 
 /*
  * Adds one part, by the path of its recording; or all parts below the directory, if @path is NULL.
- * Parts that are still being written are skipped. @root must stay. 0, -ENOMEM
+ * A part that is locked is tried again for some seconds, and then skipped: it is still being
+ * written. @root must stay. 0, -ENOMEM
  */
 int recovery_add(struct recovery *repairs, const struct record_root *root, const char *path);
 

@@ -554,20 +554,26 @@ static void turn(void *user) {
 }
 
 void server_begin(struct server *server) {
+    int error = server->records ? record_store_begin(server->records, recorded, server) : 0;
+    /* No reason not to serve: they are repaired at the next start. */
+    if (error)
+        LOG(LOG_ERROR, "cannot repair recordings", {"reason", strerror(-error)});
     for (uint32_t i = 0; i < server->worker_count; i++)
         sluice_loop_post_call(server->workers[i].loop, &server->workers[i].ready_call, turn, &server->workers[i]);
     move_gate(server, GATE_OPEN);
 }
 
+void server_repair_recordings(struct server *server) {
+    int error = server->records ? record_store_repair(server->records) : 0;
+    if (error)
+        LOG(LOG_ERROR, "cannot repair recordings", {"reason", strerror(-error)});
+}
+
 int server_run(struct server *server) {
     if (!pass_gate(server))
         return 0;
-    int error = server->records ? record_store_begin(server->records, recorded, server) : 0;
-    /* No reason not to serve: they are repaired at the next start. */
-    if (error)
-        LOG(LOG_ERROR, "cannot repair recordings", {"reason", strerror(-error)});
     (void)pthread_setname_np(pthread_self(), "worker 0");
-    error = run_worker(&server->workers[0]);
+    int error = run_worker(&server->workers[0]);
     int other = join_threads(server);
     return error ? error : other;
 }

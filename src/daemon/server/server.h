@@ -77,7 +77,8 @@ int server_start(struct server *server);
  */
 int server_run(struct server *server);
 
-/* The run begins; or never will, where it has not begun. Any thread. */
+/* The run begins, and with it the repair of recordings; or never will, where it has not begun. Any
+ * thread. */
 void server_begin(struct server *server);
 void server_cancel(struct server *server);
 
@@ -93,6 +94,10 @@ struct handshake_limit *server_handshakes(struct server *server);
 
 /* Stops listening, lets sessions finish for a moment, and ends the run. */
 void server_stop(struct server *server);
+
+/* Another process has ended, which may have left recordings unfinished: repairs them. After
+ * server_begin(), any thread. */
+void server_repair_recordings(struct server *server);
 
 /* What does not change while the server lives. */
 uint32_t server_worker_count(const struct server *server);
