@@ -769,6 +769,52 @@ class PlaybackTest(RecordCase):
         self.assertEqual(failed, [])
 
 
+class DirectoriesTest(RecordCase):
+    """A stream's recordings may be in several directories, and one may have its folder for another stream's alone."""
+
+    def setUp(self):
+        super().setUp()
+        self.other = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.other)
+        # What matches the first pattern goes to self.folder.
+        self.running = self.enterContext(self.daemon("--record", "*=" + self.other, pattern="live/cam/*"))
+
+    def page(self, query=""):
+        """A page of the list: its files with their sizes, and what the next one begins behind."""
+        status, _, body = self.running.request("GET", "/recordings/live/cam/" + query)
+        self.assertEqual(status, 200)
+        page = json.loads(body)
+        return [(entry["file"], entry["bytes"]) for entry in page["recordings"]], page["next"]
+
+    def put(self, folder, day, size):
+        name = "2026-01-0%dT00-00-00.000Z.flv" % day
+        os.makedirs(os.path.join(folder, "live/cam"), exist_ok=True)
+        with open(os.path.join(folder, "live/cam", name), "wb") as file:
+            file.write(bytes(size))
+        return name, size
+
+    def test_a_folder_that_another_stream_has_made(self):
+        data, _ = flv.stream(30)
+        self.publish(self.running, data, "live/cam/low")
+        self.publish(self.running, data, "live/cam", 2)
+        self.assertEqual(len(self.files("live/cam/low")), 1)
+        [path] = self.files("live/cam", folder=self.other)
+        self.assertEqual(self.page(), ([(os.path.basename(path), os.path.getsize(path))], None))
+        self.assertEqual(self.running.request("GET", "/recordings/live/none/")[0], 404)
+
+    def test_recordings_in_both(self):
+        files = [self.put(self.other, 1, 10), self.put(self.folder, 2, 20), self.put(self.other, 3, 30)]
+        self.assertEqual(self.page(), (files, None))
+        self.assertEqual(self.page("?limit=1"), (files[:1], files[0][0]))
+        self.assertEqual(self.page("?limit=1&after=" + files[0][0]), (files[1:2], files[1][0]))
+        self.assertEqual(self.page("?limit=2&after=" + files[0][0]), (files[1:], None))
+        for name, size in files:
+            self.assertEqual(len(self.running.request("GET", "/recordings/live/cam/" + name)[2]), size)
+        # A name that both have is the first one's, as the file that is played.
+        files[2] = self.put(self.folder, 3, 40)
+        self.assertEqual(self.page(), (files, None))
+
+
 class ListsTest(RecordCase):
     """Lists of folders that take for ever: a preloaded library makes them wait for the test."""
 

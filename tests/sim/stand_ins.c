@@ -66,10 +66,10 @@ static int compare_entries(const void *one, const void *other) {
     return strcmp(((const struct record_entry *)one)->name, ((const struct record_entry *)other)->name);
 }
 
-int __wrap_record_list(int root, const char *stream, struct record_page *page);
-int __wrap_record_list(int root, const char *stream, struct record_page *page) {
+int __wrap_record_list(const struct record_root *roots, size_t count, const char *stream, struct record_page *page);
+int __wrap_record_list(const struct record_root *roots, size_t count, const char *stream, struct record_page *page) {
     size_t all = 0;
-    (void)root;
+    (void)roots, (void)count;
     if (world_has(FAULT_DISK_ERROR))
         return -EIO;
     for (const struct disk_file *file = disk_first(); file; file = file->next)

@@ -232,7 +232,7 @@ void record_parts_each(int root, bool (*call)(int root, const char *path, void *
  * Keeps the first names in order, one more than the page has, which shows whether there is another
  * page.
  */
-static void keep_first(struct record_page *page, const char *name) {
+static void keep_first(struct record_page *page, const char *name, size_t root) {
     size_t low = 0, high = page->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -241,34 +241,17 @@ static void keep_first(struct record_page *page, const char *name) {
         else
             high = middle;
     }
-    if (low > page->limit)
+    if (low > page->limit || (low < page->count && strcmp(page->entries[low].name, name) == 0))
         return;
     size_t behind = page->count - low - (page->count > page->limit);
     memmove(&page->entries[low + 1], &page->entries[low], behind * sizeof *page->entries);
+    page->entries[low] = (struct record_entry){.root = root};
     strcpy(page->entries[low].name, name);
     page->count += page->count <= page->limit;
 }
 
-/* What has gone meanwhile, or is no file, is left out; so a page may have fewer entries than were
- * asked for. */
-static void read_entries(int folder, struct record_page *page) {
-    size_t count = page->count < page->limit ? page->count : page->limit;
-    if (page->count > page->limit)
-        strcpy(page->next, page->entries[page->limit - 1].name);
-    page->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct stat status;
-        struct record_entry *kept = &page->entries[page->count];
-        if (fstatat(folder, page->entries[i].name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
-            continue;
-        *kept = page->entries[i];
-        kept->bytes = (uint64_t)status.st_size;
-        kept->modified = status.st_mtim.tv_sec;
-        page->count++;
-    }
-}
-
-int record_list(int root, const char *stream, struct record_page *page) {
+/* A stream's folder below a directory. 0 or -errno. */
+static int open_entries(int root, const char *stream, DIR **ret_entries) {
     int fd = record_open(root, stream, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return fd;
@@ -278,13 +261,75 @@ int record_list(int root, const char *stream, struct record_page *page) {
         close(fd);
         return error;
     }
+    *ret_entries = entries;
+    return 0;
+}
+
+/* Adds what one directory has. 0 or -errno. */
+static int read_names(const struct record_root *roots, size_t root, const char *stream, struct record_page *page) {
+    DIR *entries = NULL;
+    int error = open_entries(roots[root].fd, stream, &entries);
+    if (error)
+        return error;
+    for (struct dirent *entry; (entry = readdir(entries));)
+        if (record_file_name_is_valid(entry->d_name, strlen(entry->d_name)) && strcmp(entry->d_name, page->after) > 0)
+            keep_first(page, entry->d_name, root);
+    closedir(entries);
+    return 0;
+}
+
+static bool has_any(const struct record_page *page, size_t root) {
+    for (size_t i = 0; i < page->count; i++)
+        if (page->entries[i].root == root)
+            return true;
+    return false;
+}
+
+/* Of those that one directory has. Its folder is opened again: one for each of them would be too
+ * many descriptors. */
+static void read_sizes(const struct record_root *roots, size_t root, const char *stream, struct record_page *page) {
+    int folder = has_any(page, root) ? record_open(roots[root].fd, stream, O_RDONLY | O_DIRECTORY) : -ENOENT;
+    if (folder < 0)
+        return;
+    for (size_t i = 0; i < page->count; i++) {
+        struct stat status;
+        struct record_entry *entry = &page->entries[i];
+        if (entry->root != root || fstatat(folder, entry->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        entry->is_file = S_ISREG(status.st_mode);
+        entry->bytes = (uint64_t)status.st_size;
+        entry->modified = status.st_mtim.tv_sec;
+    }
+    close(folder);
+}
+
+/* What has gone meanwhile, or is no file, is left out; so a page may have fewer entries than were
+ * asked for. */
+static void drop_others(struct record_page *page) {
+    size_t kept = 0;
+    for (size_t i = 0; i < page->count; i++)
+        if (page->entries[i].is_file)
+            page->entries[kept++] = page->entries[i];
+    page->count = kept;
+}
+
+int record_list(const struct record_root *roots, size_t count, const char *stream, struct record_page *page) {
+    int error = -ENOENT;
     page->count = 0;
     page->entries = calloc(page->limit + 1, sizeof *page->entries);
-    for (struct dirent *entry; page->entries && (entry = readdir(entries));)
-        if (record_file_name_is_valid(entry->d_name, strlen(entry->d_name)) && strcmp(entry->d_name, page->after) > 0)
-            keep_first(page, entry->d_name);
-    if (page->entries)
-        read_entries(dirfd(entries), page);
-    closedir(entries);
-    return page->entries ? 0 : -ENOMEM;
+    if (!page->entries)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        int result = read_names(roots, i, stream, page);
+        bool is_missing = result == -ENOENT || result == -ENOTDIR || result == -ELOOP;
+        error = error && !is_missing ? result : error;
+    }
+    if (page->count > page->limit) {
+        page->count = page->limit;
+        strcpy(page->next, page->entries[page->limit - 1].name);
+    }
+    for (size_t i = 0; i < count && !error; i++)
+        read_sizes(roots, i, stream, page);
+    drop_others(page);
+    return error;
 }

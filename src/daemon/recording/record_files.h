@@ -80,8 +80,10 @@ void record_parts_each(int root, bool (*call)(int root, const char *path, void *
 /* A recording, as a list of them shows it. */
 struct record_entry {
     char name[RECORD_FILE];
+    size_t root; /* the directory that has it */
     uint64_t bytes;
     int64_t modified; /* seconds since 1970 */
+    bool is_file;     /* its size is known */
 };
 
 enum { RECORD_PAGE = 1000 }; /* entries at most */
@@ -97,8 +99,12 @@ struct record_page {
     char next[RECORD_FILE]; /* the next page begins behind it; empty: there is none */
 };
 
-/* Reads a page, however many recordings there are in no more memory than the page's. 0, -ENOENT, or
- * -errno. */
-int record_list(int root, const char *stream, struct record_page *page);
+/*
+ * Reads a page of what all directories have of a stream, since rules may have changed, however many
+ * recordings there are in no more memory than the page's. A name that several directories have is
+ * the first one's. A directory that cannot be read hides no other one's recordings. 0, -ENOENT (no
+ * directory has such a folder), or -errno (none could be read)
+ */
+int record_list(const struct record_root *roots, size_t count, const char *stream, struct record_page *page);
 
 #endif

@@ -90,9 +90,9 @@ static int open_file(struct http_record *record, int root) {
     return 0;
 }
 
-static int make_list(struct http_record *record, int root) {
+static int make_list(struct http_record *record) {
     struct record_page *page = &record->page;
-    int error = record_list(root, record->stream, page);
+    int error = record_list(record->records->roots, record->records->root_count, record->stream, page);
     if (error)
         return error;
     struct json *json = &record->list;
@@ -124,10 +124,13 @@ static int make_list(struct http_record *record, int root) {
 static void look(void *user) {
     struct http_record *record = user;
     const struct record_store *records = record->records;
+    if (!*record->path) {
+        record->error = make_list(record);
+        return;
+    }
     record->error = -ENOENT;
     for (size_t i = 0; i < records->root_count && record->error; i++)
-        record->error = *record->path ? open_file(record, records->roots[i].fd)
-                                      : make_list(record, records->roots[i].fd);
+        record->error = open_file(record, records->roots[i].fd);
 }
 
 /* On the loop's own */
