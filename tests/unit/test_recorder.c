@@ -36,12 +36,19 @@ enum {
 /* Where the next part is written to; negative: to the disk. Taken by the loop's thread for that. */
 static int slow_disk = -1;
 
+/* So many of the next parts are taken by a recovery. */
+static unsigned taken;
+
 int __real_record_part_create(int root, const char *path);
 int __wrap_record_part_create(int root, const char *path);
 
 int __wrap_record_part_create(int root, const char *path) {
     int fd = slow_disk;
     slow_disk = -1;
+    if (taken > 0) {
+        taken--;
+        return -EAGAIN;
+    }
     return fd >= 0 ? fd : __real_record_part_create(root, path);
 }
 
@@ -262,6 +269,43 @@ static void a_slow_disk_costs_the_recording_groups_and_nobody_else(void **state)
     assert_int_equal(check_tags(from.bytes, from.size - metadata, 0, &last), recorded);
     assert_int_equal(last, 1099);
     reading_end(&from);
+    close_rig(&rig);
+}
+
+static void read_recording(const recorder_rig *rig, const char *file, reading *ret_recording) {
+    char path[sizeof rig->folder + RECORD_PATH + 1];
+    snprintf(path, sizeof path, "%s/%s", rig->folder, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    reading_begin(ret_recording, fd);
+    while (!ret_recording->ended)
+        read_some(ret_recording);
+}
+
+/* A part that a recovery takes as soon as it is there is made under another name, without a pause
+ * and without a loss. */
+static void a_part_that_is_taken_gets_another_name(void **state) {
+    recorder_rig rig;
+    char file[RECORD_PATH];
+    reading recording;
+    unsigned last;
+    open_rig(&rig, state, true);
+    taken = 2;
+    publish_frames(&rig, 2 * GROUP);
+    const struct recorder *recorder = recorder_of(rig.stream);
+    while (recorder_queued(recorder) > 0) {
+        recorders_tick(&rig.recorders);
+        turn_through(rig.loop.loop, 1);
+    }
+    assert_int_equal(taken, 0);
+    assert_int_equal(recorder->error, 0);
+    assert_int_equal(recorder->hold_to, 0);
+    assert_int_equal(recorder->files, 1);
+    memcpy(file, recorder->file, sizeof file);
+    end_stream(&rig);
+    read_recording(&rig, file, &recording);
+    assert_int_equal(check_tags(recording.bytes, recording.size, 0, &last), 2 * GROUP);
+    reading_end(&recording);
     close_rig(&rig);
 }
 
@@ -517,6 +561,7 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(a_slow_disk_costs_the_recording_groups_and_nobody_else),
+        FILES_ON_BOTH(a_part_that_is_taken_gets_another_name),
         FILES_ON_BOTH(a_recording_goes_on_where_all_may_hold_less_than_one),
         FILES_ON_BOTH(another_limit_is_in_force_for_what_is_being_recorded),
         FILES_ON_BOTH(recordings_leave_most_of_the_pool_to_others),

@@ -94,6 +94,20 @@ static int open_folder(int root, const char *path) {
     return fd;
 }
 
+/*
+ * Locks a part that is new. Until then a recovery, of this process or another, may find it, lock
+ * it, and remove it as empty: then what is written to it would be lost. On a file system without
+ * locks, parts are not identified by them. 0, -EAGAIN
+ */
+static int own_part(int folder, const char *part, int fd) {
+    struct stat own, named;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return errno == EWOULDBLOCK ? -EAGAIN : 0;
+    if (fstat(fd, &own) < 0 || fstatat(folder, part, &named, AT_SYMLINK_NOFOLLOW) < 0)
+        return -EAGAIN;
+    return own.st_nlink > 0 && own.st_ino == named.st_ino && own.st_dev == named.st_dev ? 0 : -EAGAIN;
+}
+
 static int create_in(int folder, const char *name) {
     char part[RECORD_FILE + sizeof suffix];
     snprintf(part, sizeof part, "%s%s", name, suffix);
@@ -102,12 +116,10 @@ static int create_in(int folder, const char *name) {
     int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, RECORD_FILE_MODE);
     if (fd < 0)
         return -errno;
-    /*
-     * No other process can have locked it yet; on a file system without locks, parts are not
-     * identified by them.
-     */
-    (void)flock(fd, LOCK_EX | LOCK_NB);
-    return fd;
+    int error = own_part(folder, part, fd);
+    if (error)
+        close(fd);
+    return error ? error : fd;
 }
 
 int record_part_create(int root, const char *path) {

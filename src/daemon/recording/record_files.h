@@ -57,7 +57,9 @@ int record_open(int root, const char *path, int flags);
 
 /*
  * Makes the part at this path, and the folders that lead to it, locked and for writing. A
- * descriptor, or -errno: -EEXIST where there is a part or a recording of that name.
+ * descriptor, or -errno: -EEXIST where there is a part or a recording of that name; -EAGAIN where
+ * the new part has been locked or removed by others, such as a recovery that takes it for one that
+ * was left: the name is not safe from them, another one is.
  */
 int record_part_create(int root, const char *path);
 

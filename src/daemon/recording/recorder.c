@@ -19,6 +19,7 @@ enum {
     GATHER = 64 << 10, /* bytes of a write, unless they wait for too long */
     /* recordings of a stream that are not closed: a disk that is behind gets no more of them */
     OPEN_MOST = 32,
+    RENAMES_MOST = 8, /* of a part that cannot be made under its name */
     TAG_AROUND = SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE,
     SPARE = 64,        /* bytes for a file header and the like */
     HEADERS = 4096,    /* bytes for those of decoders as well, and */
@@ -39,6 +40,7 @@ struct recording {
     uint64_t place;  /* where the next tag goes */
     uint64_t queued; /* bytes that are counted with the owner's */
     uint64_t retry_at;
+    uint8_t renames; /* of the part, before it was there */
     bool opened; /* something of it is on the disk */
     bool failed; /* what is next has failed, and is tried again at retry_at */
     bool ending; /* all that it is made of is queued */
@@ -386,10 +388,26 @@ static bool may_pass(const struct recording *recording, int error) {
     return recording->recorder && (full || (!recording->opened && error != -EEXIST));
 }
 
+/*
+ * What takes a new part may come back to its name: so it is made under another one, at once. Not
+ * when the rename at the end is queued, which has the name.
+ */
+static bool take_other_name(struct recording *recording) {
+    if (recording->opened || recording->ending || recording->renames == RENAMES_MOST)
+        return false;
+    recording->renames++;
+    record_file_name(name_time(recording->owner), strrchr(recording->path, '/') + 1);
+    memcpy(recording->recorder->file, recording->path, sizeof recording->recorder->file);
+    return true;
+}
+
 static void on_error(sluice_file_writer *writer, int error, void *user) {
     struct recording *recording = user;
+    if (error == -EAGAIN && take_other_name(recording)) {
+        sluice_file_writer_retry(writer);
+        return;
+    }
     bool waits = may_pass(recording, error);
-    (void)writer;
     if (recording->recorder && (waits || !recording->ending))
         trouble(recording->recorder, recording->path, error);
     else
