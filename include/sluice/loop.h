@@ -161,6 +161,21 @@ SLUICE_API int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *opt
 SLUICE_API int sluice_loop_close(sluice_loop *loop);
 
 /**
+ * Does what sluice_loop_close() does, but waits at most @p timeout_ms for operations that have
+ * begun (0: makes one turn; negative: no limit). An operation on a file may never return: the
+ * server of a network file system may be gone.
+ *
+ * After -ETIMEDOUT nothing new is begun, but the kernel and the loop's threads still use the
+ * operations that are left: the loop, its pool, and all memory and descriptors that file writers,
+ * files and work have been given must stay. Another call, or sluice_loop_free(), waits for the
+ * rest. A program that is about to end need not: it leaves all of that to the end of the process,
+ * by _exit(2), and does not wait for the end of the loop's thread either, which the kernel may
+ * delay until these operations return.
+ * @return as sluice_loop_close(), or -ETIMEDOUT (something has not returned)
+ */
+SLUICE_API int sluice_loop_close_within(sluice_loop *loop, int timeout_ms);
+
+/**
  * Does what sluice_loop_close() does, and frees the loop. NULL is allowed. Call it on the loop's
  * thread, not inside one of the loop's callbacks; or, after sluice_loop_close(), on any one thread
  * when the loop's has made its last call. Does nothing in a child of the process that made the

@@ -322,7 +322,7 @@ void scenario_relay(void) {
     WORLD_CHECK(!error, "the server's run ends with %s", strerror(-error));
     relay.is_over = true;
     rings_on_step(NULL);
-    server_free(relay.server);
+    WORLD_CHECK(server_free(relay.server), "an operation of the disk has not returned");
     check_recordings(options);
     options_unref(options);
     for (size_t i = 0; i < relay.player_count; i++) {

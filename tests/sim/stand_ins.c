@@ -113,6 +113,12 @@ void __wrap_recovery_free(struct recovery *repairs) {
     (void)repairs;
 }
 
+bool __wrap_recovery_end(struct recovery *repairs);
+bool __wrap_recovery_end(struct recovery *repairs) {
+    (void)repairs;
+    return true;
+}
+
 void __wrap_recovery_tell(struct recovery *repairs, record_done_fn *done, void *user);
 void __wrap_recovery_tell(struct recovery *repairs, record_done_fn *done, void *user) {
     (void)repairs;

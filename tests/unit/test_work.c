@@ -282,13 +282,52 @@ static void files_do_not_wait_for_work(void **state) {
     held_close(&held);
 }
 
+static int wait_and_open(int fd, void *user) {
+    held_rig *held = user;
+    (void)fd;
+    sem_post(&held->begun);
+    sem_wait(&held->may_end);
+    return open_file(-1, NULL);
+}
+
+static void file_left(sluice_file_writer *writer, int error, void *user) {
+    unsigned *closed = user;
+    (void)writer;
+    assert_int_equal(error, -ECANCELED);
+    ++*closed;
+}
+
+/* Nothing of what has not returned is told of, or freed, before it has. */
+static void a_close_ends_before_what_hangs(void **state) {
+    static const sluice_file_writer_events events = {.size = sizeof events, .on_closed = file_left};
+    held_rig held;
+    unsigned closed = 0;
+    held_open(&held, state);
+    sluice_file_writer *writer;
+    assert_int_equal(sluice_file_writer_new(held.rig.loop, -1, NULL, &events, &closed, &writer), 0);
+    assert_int_equal(sluice_file_writer_run(writer, wait_and_open, &held), 0);
+    assert_int_equal(sluice_loop_turn(held.rig.loop, 0), 0);
+    sem_wait(&held.begun);
+    assert_int_equal(sluice_loop_close_within(NULL, 0), -EINVAL);
+    assert_int_equal(sluice_loop_close_within(held.rig.loop, 0), -ETIMEDOUT);
+    assert_int_equal(sluice_loop_close_within(held.rig.loop, 30), -ETIMEDOUT);
+    assert_int_equal(held.holder.done + held.count + closed, 0);
+    sem_post(&held.may_end);
+    sem_post(&held.may_end);
+    assert_int_equal(sluice_loop_close_within(held.rig.loop, -1), 0);
+    assert_int_equal(held.holder.done, 1);
+    assert_int_equal(held.count, JOBS);
+    assert_int_equal(closed, 1);
+    held_close(&held);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(work_is_done_elsewhere_and_told_here), FILES_ON_BOTH(cancelled_work_is_not_begun),
         FILES_ON_BOTH(work_that_has_begun_goes_on),          FILES_ON_BOTH(work_that_is_over_is_not_cancelled),
         FILES_ON_BOTH(work_is_cancelled_by_anothers_done),   FILES_ON_BOTH(a_loop_is_freed_with_work_waiting),
         FILES_ON_BOTH(a_host_is_told_of_what_is_cancelled),  FILES_ON_BOTH(files_do_not_wait_for_work),
-        FILES_ON_BOTH(work_without_a_thread_is_cancelled),
+        FILES_ON_BOTH(work_without_a_thread_is_cancelled),   FILES_ON_BOTH(a_close_ends_before_what_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

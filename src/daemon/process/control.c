@@ -56,6 +56,7 @@ struct control {
     bool stopping;
     bool draining; /* the server is emptied before it stops */
 
+    pthread_cond_t over;  /* the run has ended */
     pthread_mutex_t lock; /* of the fields below */
     bool begun, ended;
     int error;
@@ -104,8 +105,9 @@ static void *serve(void *user) {
     pthread_mutex_lock(&control->lock);
     control->ended = true;
     control->error = error;
-    pthread_mutex_unlock(&control->lock);
     wakeup_notify(&control->wakeup);
+    pthread_cond_signal(&control->over);
+    pthread_mutex_unlock(&control->lock);
     return NULL;
 }
 
@@ -360,9 +362,15 @@ static int open_control(struct control *control, const struct command_line *line
     return error;
 }
 
+/* A thread that may not end before the process does has nothing left to do when the run is over. */
 static void join(struct control *control) {
-    if (control->has_thread)
-        (void)pthread_join(control->thread, NULL);
+    if (!control->has_thread)
+        return;
+    pthread_mutex_lock(&control->lock);
+    while (!control->ended)
+        pthread_cond_wait(&control->over, &control->lock);
+    pthread_mutex_unlock(&control->lock);
+    (void)(server_is_stuck(control->server) ? pthread_detach(control->thread) : pthread_join(control->thread, NULL));
     control->has_thread = false;
 }
 
@@ -406,6 +414,7 @@ void control_free(struct control *control) {
     wakeup_clear(&control->wakeup);
     if (control->base)
         event_base_free(control->base);
+    pthread_cond_destroy(&control->over);
     pthread_mutex_destroy(&control->lock);
     free(control);
 }
@@ -420,6 +429,7 @@ int control_new(struct server *server, const struct command_line *line, const st
     control->cluster = cluster;
     control->wakeup.fd = -1;
     pthread_mutex_init(&control->lock, NULL);
+    pthread_cond_init(&control->over, NULL);
     int error = open_control(control, line, options);
     if (!error)
         error = pulls_register(server, connector_take, control->connector);

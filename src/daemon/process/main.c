@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sluice/version.h>
 
@@ -37,7 +38,8 @@ struct tls {
     struct tls_client *client;
 };
 
-static int run(const struct command_line *line, const struct options *options, const struct tls *tls) {
+/* @ret_freed: false: file operations that do not return use what would be freed. */
+static int run(const struct command_line *line, const struct options *options, const struct tls *tls, bool *ret_freed) {
     struct server *server;
     control_prepare();
     int error = log_start();
@@ -68,7 +70,7 @@ static int run(const struct command_line *line, const struct options *options, c
     }
     error = control_run(control);
     control_free(control);
-    server_free(server);
+    *ret_freed = server_free(server);
     cluster_setup_free(cluster);
     /* The last line is the last. */
     log_flush();
@@ -84,8 +86,13 @@ static int serve(const struct command_line *line, const struct options *options,
     log_set_level((enum log_level)options->log_level);
     log_set_format((enum log_format)options->log_format);
     log_set_rate((uint32_t)options->log_rate);
-    int status = run(line, options, tls);
+    bool freed = true;
+    int status = run(line, options, tls, &freed);
     log_stop();
+    /* Threads and memory that are left are the kernel's to end and free. exit(3) would run the ends
+     * of libraries beside those threads. */
+    if (!freed)
+        _exit(status);
     return status;
 }
 

@@ -41,9 +41,9 @@ struct recording {
     uint64_t queued; /* bytes that are counted with the owner's */
     uint64_t retry_at;
     uint8_t renames; /* of the part, before it was there */
-    bool opened; /* something of it is on the disk */
-    bool failed; /* what is next has failed, and is tried again at retry_at */
-    bool ending; /* all that it is made of is queued */
+    bool opened;     /* something of it is on the disk */
+    bool failed;     /* what is next has failed, and is tried again at retry_at */
+    bool ending;     /* all that it is made of is queued */
 };
 
 static void on_progress(sluice_file_writer *writer, void *user);
@@ -436,6 +436,12 @@ void recorders_give_up(struct recorders *recorders) {
     for (struct recording *recording = LIST_FIRST(&recorders->recordings); recording;
          recording = LIST_NEXT(recording, link))
         sluice_file_writer_close(recording->writer);
+}
+
+void recorders_abandon(const struct recorders *recorders) {
+    for (const struct recording *recording = LIST_FIRST(&recorders->recordings); recording;
+         recording = LIST_NEXT(recording, link))
+        tell_end(recording, -ETIMEDOUT);
 }
 
 /* Packets */

@@ -77,6 +77,9 @@ void recorders_tick(struct recorders *recorders);
 /* The server stops: those that cannot be ended now are left for the next start. */
 void recorders_give_up(struct recorders *recorders);
 
+/* The process ends while the disk does not answer for those that are left: says which they are. */
+void recorders_abandon(const struct recorders *recorders);
+
 /* The tracks of a stream are known: records it, if it is to be, until its publisher leaves. */
 void recorders_opened(struct recorders *recorders, struct stream *stream);
 

@@ -25,7 +25,11 @@
  * The kernel closes the files of an io_uring ring some time after its process was killed. So a part
  * that is locked is tried again, after twice the time each time: 10 s in all.
  */
-enum { PAUSE_MS = 20, PAUSE_MOST_MS = 5120 };
+enum {
+    PAUSE_MS = 20,
+    PAUSE_MOST_MS = 5120,
+    END_S = 2, /* for what is under way to be left when the process ends */
+};
 
 TAILQ_HEAD(jobs, job);
 
@@ -40,9 +44,10 @@ struct job {
 struct recovery {
     pthread_t thread;
     bool started;
+    bool ended; /* the thread does nothing more; with the lock */
     atomic_bool ending;
     pthread_mutex_t lock;
-    pthread_cond_t news;
+    pthread_cond_t news; /* a job, the ending or the end */
     struct jobs jobs;
     record_done_fn *done; /* or NULL */
     void *done_user;
@@ -337,25 +342,33 @@ static void *run(void *user) {
         free(job);
         pthread_mutex_lock(&repairs->lock);
     }
+    repairs->ended = true;
+    pthread_cond_broadcast(&repairs->news);
     pthread_mutex_unlock(&repairs->lock);
     return NULL;
 }
 
+static int init_news(pthread_cond_t *news) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    int error = -pthread_cond_init(news, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return error;
+}
+
 int recovery_new(struct recovery **ret_repairs) {
     struct recovery *repairs = calloc(1, sizeof *repairs);
-    pthread_condattr_t clock;
     sigset_t all, before;
     if (!repairs)
         return -ENOMEM;
     TAILQ_INIT(&repairs->jobs);
     pthread_mutex_init(&repairs->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&repairs->news, &clock);
-    pthread_condattr_destroy(&clock);
+    int error = init_news(&repairs->news);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = -pthread_create(&repairs->thread, NULL, run, repairs);
+    if (!error)
+        error = -pthread_create(&repairs->thread, NULL, run, repairs);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     repairs->started = !error;
     if (error) {
@@ -364,6 +377,23 @@ int recovery_new(struct recovery **ret_repairs) {
     }
     *ret_repairs = repairs;
     return 0;
+}
+
+bool recovery_end(struct recovery *repairs) {
+    struct timespec until;
+    int error = 0;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += END_S;
+    pthread_mutex_lock(&repairs->lock);
+    atomic_store(&repairs->ending, true);
+    pthread_cond_broadcast(&repairs->news);
+    while (!repairs->ended && !error)
+        error = pthread_cond_timedwait(&repairs->news, &repairs->lock, &until);
+    bool ended = repairs->ended;
+    pthread_mutex_unlock(&repairs->lock);
+    if (!ended)
+        LOG(LOG_WARNING, "file operations abandoned", {"reason", "the disk does not answer"}, {"action", "repair"});
+    return ended;
 }
 
 void recovery_free(struct recovery *repairs) {

@@ -25,6 +25,13 @@ typedef void record_done_fn(const struct record_done *done, void *user);
 
 int recovery_new(struct recovery **ret_repairs);
 
+/*
+ * Has the file that is being repaired left as it is, and waits for that, but not for a disk that
+ * hangs: then false, with a line on the log. The thread uses everything that it has been given, and
+ * it cannot be freed.
+ */
+bool recovery_end(struct recovery *repairs);
+
 /* Waits for the file that is being repaired to be left as it is; the others are for the next start.
  * NULL is allowed. */
 void recovery_free(struct recovery *repairs);

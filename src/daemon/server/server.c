@@ -49,7 +49,7 @@ struct server {
     uint32_t thread_count; /* of workers behind the first one; those that are to be joined */
     void (*ready)(void *user);
     void *ready_user;
-    pthread_mutex_t gate_lock; /* of the gate */
+    pthread_mutex_t gate_lock; /* of the gate, and of which workers have ended */
     pthread_cond_t gate_changed;
     enum gate gate;
     int descriptors; /* a connection has one below that */
@@ -441,25 +441,46 @@ void server_cancel(struct server *server) {
     move_gate(server, GATE_GONE);
 }
 
-/* The error of the first one that had one. */
+static void wait_until_ended(struct server *server, const struct worker *worker) {
+    pthread_mutex_lock(&server->gate_lock);
+    while (!worker->has_ended)
+        pthread_cond_wait(&server->gate_changed, &server->gate_lock);
+    pthread_mutex_unlock(&server->gate_lock);
+}
+
+/*
+ * The error of the first one that had one. The kernel does not let the thread of a worker that is
+ * stuck end, as long as its ring has a worker in the file operation: it ends with the process.
+ */
 static int join_threads(struct server *server) {
     int error = 0;
     for (; server->thread_count > 0; server->thread_count--) {
         const struct worker *worker = &server->workers[server->thread_count];
-        (void)pthread_join(worker->thread, NULL);
+        wait_until_ended(server, worker);
+        (void)(worker->is_stuck ? pthread_detach(worker->thread) : pthread_join(worker->thread, NULL));
         error = error ? error : worker->error;
     }
     return error;
 }
 
-void server_free(struct server *server) {
+bool server_is_stuck(const struct server *server) {
+    for (uint32_t i = 0; i < server->worker_count && server->workers; i++)
+        if (server->workers[i].is_stuck)
+            return true;
+    return false;
+}
+
+bool server_free(struct server *server) {
     if (!server)
-        return;
+        return true;
     /* After a run that has failed there is still something, which goes now; none of it goes to
      * another loop. */
     atomic_store(&server->over, true);
     server_cancel(server);
     join_threads(server);
+    bool repairs_ended = !server->records || recovery_end(server->records->repairs);
+    if (server_is_stuck(server) || !repairs_ended)
+        return false;
     for (uint32_t i = 0; i < server->worker_count && server->workers; i++)
         worker_close(&server->workers[i]);
     record_store_free(server->records);
@@ -473,6 +494,7 @@ void server_free(struct server *server) {
     pthread_mutex_destroy(&server->gate_lock);
     free(server->workers);
     free(server);
+    return true;
 }
 
 int server_add_component(struct server *server, const struct component_type *type, void *user) {
@@ -513,8 +535,13 @@ static int run_worker(struct worker *worker) {
 
 static void *run_thread(void *user) {
     struct worker *worker = user;
-    if (pass_gate(worker->server))
+    struct server *server = worker->server;
+    if (pass_gate(server))
         worker->error = run_worker(worker);
+    pthread_mutex_lock(&server->gate_lock);
+    worker->has_ended = true;
+    pthread_cond_broadcast(&server->gate_changed);
+    pthread_mutex_unlock(&server->gate_lock);
     return NULL;
 }
 

@@ -25,8 +25,16 @@ struct server;
  */
 int server_new(const struct options *options, struct server **ret_server);
 
-/* After the run. NULL is allowed. */
-void server_free(struct server *server);
+/*
+ * After the run. NULL is allowed. False, with a line on the log: a file operation does not return,
+ * as on a network file system without its server. Threads that cannot be waited for use what the
+ * server has, which is left to the end of the process: by _exit(2).
+ */
+bool server_free(struct server *server);
+
+/* After the run: whether that is so of a worker. Then the thread that has run the server may not
+ * end before the process does. */
+bool server_is_stuck(const struct server *server);
 
 /*
  * Adds a component to each worker; before the run. On failure some workers have it: the server can

@@ -21,6 +21,7 @@ enum {
     LIMITS_MS = 2000,   /* and the control group's limit is read, which may change at any time */
     DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
     RECORD_MS = 10000,  /* and for recordings: what is left then is repaired at the next start */
+    END_MS = 1000,      /* and for operations under way: a disk that hangs does not end them */
     SLAB_BYTES = 4 << 20,
     BLOCK_BYTES = 4096,
     SMALL_BYTES = 512,
@@ -137,14 +138,17 @@ static void close_session(struct session *session, uint64_t now) {
     session_close(session);
 }
 
-/* During a stop: closes what takes too long; when nothing is left, the worker has finished. */
+/*
+ * During a stop: closes what takes too long; when nothing is left, the worker has finished.
+ * Recordings that have been given up may wait for a disk that hangs: worker_end() decides on them.
+ */
 static void finish(struct worker *worker, uint64_t now) {
+    bool records = now < worker->drain_deadline + RECORD_MS && worker->recorders.count > 0;
     if (now >= worker->drain_deadline)
         each_session(worker, close_session);
     if (now >= worker->drain_deadline + RECORD_MS)
         recorders_give_up(&worker->recorders);
-    if (worker->drained || worker->session_count > 0 || worker->recorders.count > 0 ||
-        registry_is_spread(worker->registry))
+    if (worker->drained || worker->session_count > 0 || records || registry_is_spread(worker->registry))
         return;
     worker->drained = true;
     server_release(worker->server);
@@ -438,7 +442,14 @@ static void stop_all(struct worker *worker) {
 
 int worker_end(struct worker *worker) {
     stop_all(worker);
-    return sluice_loop_close(worker->loop);
+    int error = sluice_loop_close_within(worker->loop, END_MS);
+    if (error != -ETIMEDOUT)
+        return error;
+    worker->is_stuck = true;
+    LOG(LOG_WARNING, "file operations abandoned", {"reason", "the disk does not answer"},
+        {"recordings", log_unsigned(worker->recorders.count).text});
+    recorders_abandon(&worker->recorders);
+    return 0;
 }
 
 void worker_close(struct worker *worker) {

@@ -63,9 +63,15 @@ struct worker {
     uint64_t leave_deadline;
     bool draining;
     bool drained; /* it does not hold the run any more */
+    /*
+     * a thread, or the kernel, is in a file operation that does not return, and uses memory of the
+     * loop, the pool, recordings and requests: nothing of the worker is freed. Set by worker_end()
+     */
+    bool is_stuck;
     uint64_t drain_deadline;
     sluice_call ready_call, drain_call, stop_call; /* the server's messages */
     pthread_t thread;                              /* of all but the first */
+    bool has_ended;                                /* with the server's gate_lock */
     int error;                                     /* with which it has ended */
 };
 
@@ -77,8 +83,9 @@ int worker_open(struct worker *worker, struct server *server, uint32_t index, co
                 struct record_store *records);
 
 /*
- * When its run has ended, on the thread that ran it: closes what is open, and waits for the kernel.
- * 0, or the error of a failed turn.
+ * When its run has ended, on the thread that ran it: closes what is open, and waits for the kernel,
+ * but for file operations that do not return: then worker->is_stuck. 0, or the error of a failed
+ * turn.
  */
 int worker_end(struct worker *worker);
 

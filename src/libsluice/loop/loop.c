@@ -270,8 +270,9 @@ static bool is_in_use(sluice_loop *loop) {
            atomic_load(&loop->post_waits);
 }
 
-/* Calls, work and closes may give rise to more of both. */
-static int close_all(sluice_loop *loop) {
+/* Calls, work and closes may give rise to more of both. @timeout_ms: negative: no limit */
+static int close_all(sluice_loop *loop, int timeout_ms) {
+    const uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : loop_clock() + (uint64_t)timeout_ms;
     int error;
     do {
         run_posted(loop);
@@ -281,16 +282,20 @@ static int close_all(sluice_loop *loop) {
         files_close_all(loop);
         file_writers_close_all(loop);
         error = sluice_loop_turn(loop, is_in_use(loop) ? 10 : 0);
-    } while (!error && is_in_use(loop));
-    return error;
+    } while (!error && is_in_use(loop) && loop_clock() < deadline);
+    return !error && is_in_use(loop) ? -ETIMEDOUT : error;
 }
 
-int sluice_loop_close(sluice_loop *loop) {
+int sluice_loop_close_within(sluice_loop *loop, int timeout_ms) {
     if (!loop)
         return -EINVAL;
     if (loop->turning)
         return -EBUSY;
-    return fork_mark_is_child(&loop->backend->mark) ? -ECHILD : close_all(loop);
+    return fork_mark_is_child(&loop->backend->mark) ? -ECHILD : close_all(loop, timeout_ms);
+}
+
+int sluice_loop_close(sluice_loop *loop) {
+    return sluice_loop_close_within(loop, -1);
 }
 
 void sluice_loop_free(sluice_loop *loop) {
@@ -299,7 +304,7 @@ void sluice_loop_free(sluice_loop *loop) {
     if (!loop || fork_mark_is_child(&loop->backend->mark))
         return;
     /* On another thread than the loop's io_uring makes no turn: then nothing is left to close. */
-    (void)close_all(loop);
+    (void)close_all(loop, -1);
     /* What has ended the run, or posted the last call, may still be waking the loop. */
     pthread_mutex_lock(&loop->post_lock);
     pthread_mutex_unlock(&loop->post_lock);
