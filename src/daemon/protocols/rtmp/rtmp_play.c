@@ -9,7 +9,11 @@
 #include "daemon/server/hook_event.h"
 #include "shared/text.h"
 
-enum { CHUNK_LEAST = 8 << 20 }; /* announced: a tag is one chunk, and tags may become larger */
+enum {
+    CHUNK_LEAST = 8 << 20, /* announced: a tag is one chunk, and tags may become larger */
+    PING_MS = 30000,       /* between pings of a player that is paused */
+    PAUSED_MS = 70000,     /* of a pause in which it sends nothing, no answer to a ping either */
+};
 
 static void tell(struct rtmp_session *session, const char *level, const char *code, const char *description) {
     if (!session->base.closing)
@@ -109,6 +113,7 @@ void rtmp_play_pause(struct rtmp_session *session, bool pause) {
     struct player *player = session->player;
     if (pause && player->begun) {
         player_pause(player);
+        session->pinged_at = worker_now(session->base.worker);
     } else if (player->state == PLAYER_PAUSED) {
         session->joined_at = player->progress_at = worker_now(session->base.worker);
         stream_play(player->stream, player);
@@ -155,10 +160,28 @@ static void end(struct rtmp_session *session, const char *why, const char *code,
     rtmp_refuse(session, code, reason);
 }
 
+/*
+ * A player that is paused is sent nothing by which the end of its connection would be noticed, so
+ * it is asked whether it is there. Why it ends, or NULL.
+ */
+static const char *look_at_pause(struct rtmp_session *session, uint64_t now) {
+    if (session->player->state != PLAYER_PAUSED)
+        return NULL;
+    if (now - session->active_at >= PAUSED_MS)
+        return "session timeout";
+    if (now - session->pinged_at >= PING_MS) {
+        session->pinged_at = now;
+        rtmp_answer_event(session, SLUICE_RTMP_PING_REQUEST, (uint32_t)now);
+    }
+    return NULL;
+}
+
 void rtmp_play_tick(struct rtmp_session *session, uint64_t now) {
     struct player *player = session->player;
     const struct stream *stream = player->stream;
     const char *reason = session->failed ? "answers not read" : slow_player_tick(player, session->base.peer, now);
+    if (!reason)
+        reason = look_at_pause(session, now);
     if (reason) {
         rtmp_play_leave(session, reason);
         rtmp_close(session);

@@ -150,6 +150,8 @@ static int take_one(struct rtmp_session *session, sluice_chain *chain) {
     if (result != 1 || session->base.closing)
         return result;
     session->messages++;
+    if (session->state == RTMP_PLAYING)
+        session->active_at = worker_now(session->base.worker);
     budget_charge(&session->base.budget);
     take_message(session, message);
     return 1;

@@ -58,7 +58,7 @@ struct rtmp_session {
     uint32_t streams;         /* message streams created */
     uint32_t stream;          /* the one that it publishes or plays on */
     uint64_t messages;        /* ever */
-    uint64_t active_at;       /* loop time of the last step */
+    uint64_t active_at;       /* loop time of the last step; of a player's last message */
     bool peer_ended;
     bool peer_ends; /* it has ended the stream, and closes the connection itself */
     bool told_to_reconnect;
@@ -81,6 +81,7 @@ struct rtmp_session {
     bool begins; /* the answers of its beginning are being queued */
     bool failed; /* they could not be */
     uint64_t joined_at;
+    uint64_t pinged_at; /* loop time of the last ping of a paused one, or of its pause */
 };
 
 /* The app has a query, which is not kept; or the name says all. */
