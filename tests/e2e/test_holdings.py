@@ -16,6 +16,8 @@ import unittest
 
 import flv
 import harness
+import preload
+import rtmp
 import rtsp
 from camera import Camera
 from harness import Daemon, Player, Publisher, Steady
@@ -23,7 +25,7 @@ from hook_server import Hook, reply
 
 KIB, MIB = 1024, 1048576
 BLOCK = 4096
-LISTEN = ("--flv", "127.0.0.1:0=beside/a", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+LISTEN = ("--flv", "127.0.0.1:0=beside/a", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
 # By default as many as CI's descriptors allow beside everything else, in a pool that is as much smaller.
 CONNECTIONS = int(os.environ.get("SLUICE_TEST_HOSTILE", "400"))
 MEMORY = os.environ.get("SLUICE_TEST_HOSTILE_MEMORY", "16M")
@@ -33,10 +35,10 @@ ANNOUNCE = ("ANNOUNCE %s RTSP/1.0\r\nCSeq: 1\r\n%sContent-Type: application/sdp\
 class Hostile:
     """Connections that send a part of something each, as much as is taken, and never the rest."""
 
-    def __init__(self, daemon, protocol, count, data, more=b"", first=None, source=None):
+    def __init__(self, daemon, protocol, count, data, more=b"", first=None, source=None, receive_buffer=0):
         self.peers = []
         for _ in range(count):
-            peer = daemon.connect(protocol, source=source)
+            peer = daemon.connect(protocol, receive_buffer=receive_buffer, source=source)
             if first:
                 first(peer)
             peer.setblocking(False)
@@ -249,6 +251,31 @@ class HoldingsTest(unittest.TestCase):
                 steady.go_on()
                 # A close frame: 1008, policy violation.
                 self.assertEqual(hostile.ends(4), {b"\x88\x02\x03\xf0"})
+
+    def check_unread(self, protocol, requests, first=None):
+        """They ask for answers that they do not read: these are charged, and what there is beyond the pool stays small."""
+        with self.daemon() as daemon, self.beside(daemon) as steady:
+            before = harness.resident_kib(daemon.process.pid)
+            with Hostile(daemon, protocol, 200, requests, first=first, receive_buffer=4096):
+                harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+                steady.go_on()
+                if not preload.is_sanitized():  # A sanitizer keeps what is freed.
+                    grown = (harness.resident_kib(daemon.process.pid) - before) * KIB
+                    self.assertLess(grown, self.budget(daemon) + 8 * MIB)
+
+    def test_rtsp_replies_that_are_not_read(self):
+        self.check_unread("rtsp", b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n" * 2600)
+
+    def test_rtmp_answers_that_are_not_read(self):
+        def shake_hands(peer):
+            peer.sendall(b"\3" + bytes(1536))
+            answer = b""
+            while len(answer) < 1 + 2 * 1536:
+                answer += peer.recv(65536)
+            peer.sendall(answer[1:1537])
+
+        ping = rtmp.chunked(rtmp.USER, struct.pack(">HI", 6, 7), stream=0, channel=2)[0]
+        self.check_unread("rtmp", ping * 18000, shake_hands)
 
     def test_rtsp_requests_that_are_never_whole(self):
         with self.daemon() as daemon, daemon.connect("rtsp") as peer:

@@ -32,7 +32,7 @@ enum {
 
 typedef struct fake {
     struct session session;
-    size_t chain, besides, reads;
+    size_t chain, besides, reads, owed;
     bool is_publisher;
     unsigned evicted;
 } fake;
@@ -157,6 +157,10 @@ static size_t reads(const struct session *session) {
     return ((const fake *)session)->reads;
 }
 
+static size_t owes(const struct session *session) {
+    return ((const fake *)session)->owed;
+}
+
 /* Its end finds no memory either: nobody else goes for it. */
 static void evict(struct session *session) {
     fake *f = (fake *)session;
@@ -172,8 +176,13 @@ static void kick(struct session *session, int error) {
     evict(session);
 }
 
-static const struct session_type type = {
-    .protocol = "test", .publishes = publishes, .held = held, .reads = reads, .evict = evict, .kick = kick};
+static const struct session_type type = {.protocol = "test",
+                                         .publishes = publishes,
+                                         .held = held,
+                                         .reads = reads,
+                                         .owes = owes,
+                                         .evict = evict,
+                                         .kick = kick};
 static const struct session_type kicked_type = {.protocol = "test", .kick = kick};
 
 static int begin(void **state) {
@@ -297,6 +306,30 @@ static void publishers_are_free(void **state) {
     assert_int_equal(rig.worker.holdings.extra, 30);
     assert_int_equal(rig.worker.holdings.charged, 0);
     assert_int_equal(evicted(), 0);
+}
+
+/* Answers that are not read are charged to a client that has shown no right, beside what it has
+ * sent; they are no blocks. */
+static void answers_are_charged_to_the_unauthorized(void **state) {
+    const struct holdings *holdings = &rig.worker.holdings;
+    (void)state;
+    for (unsigned i = 0; i < 4; i++)
+        rig.fakes[i].owed = QUOTA;
+    rig.fakes[0].session.is_authorized = true;
+    hold(0, 10, 0);
+    rig.fakes[1].is_publisher = true;
+    hold(1, 10, 0);
+    rig.fakes[2].session.closing = true;
+    hold(2, 10, 0);
+    assert_int_equal(holdings->charged, 10);
+    hold(3, 1, 2);
+    assert_int_equal(rig.fakes[3].evicted, 1);
+    assert_int_equal(evicted(), 1);
+    assert_int_equal(holdings->charged, 10);
+    rig.fakes[4].owed = 100;
+    hold(4, 1, 2);
+    assert_int_equal(holdings->charged, 113);
+    assert_int_equal(holdings->extra, 2);
 }
 
 /* Of what is held besides, the files' part is known alone: what publishers hold is no
@@ -584,6 +617,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_stale_charge_evicts_nobody, begin, end),
         cmocka_unit_test_setup_teardown(a_tiny_pool_has_a_least_quota, begin, end),
         cmocka_unit_test_setup_teardown(publishers_are_free, begin, end),
+        cmocka_unit_test_setup_teardown(answers_are_charged_to_the_unauthorized, begin, end),
         cmocka_unit_test_setup_teardown(downloads_are_counted_alone, begin, end),
         cmocka_unit_test_setup_teardown(heaps_are_what_is_held, begin, end),
         cmocka_unit_test_setup_teardown(without_memory_addresses_share, begin, end),

@@ -262,6 +262,8 @@ static void begin_http(struct rig *rig) {
 static void send_part(struct rig *rig, uint8_t flags, uint16_t size) {
     uint16_t rest = (uint16_t)(size - 4);
     uint8_t packet[PACKET] = {0x24, 0, (uint8_t)(rest >> 8), (uint8_t)rest, 0x80, 96};
+    /* The unit's end is the frame's. */
+    packet[5] |= flags & 0x40 ? 0x80 : 0;
     packet[6] = (uint8_t)(rig->sequence >> 8);
     packet[7] = (uint8_t)rig->sequence++;
     packet[16] = 0x7c;
@@ -269,18 +271,23 @@ static void send_part(struct rig *rig, uint8_t flags, uint16_t size) {
     send_whole(rig, packet, size);
 }
 
-static void begin_rtsp(struct rig *rig) {
+static void announce(struct rig *rig) {
     static const char sdp[] =
         "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n"
         "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 packetization-mode=1;"
         "sprop-parameter-sets=Z2QACqzZQg2wEQAAAwABAAADABQPEiWW,aO+Pyw==\r\na=control:streamid=0\r\n";
-    char request[1024], answer[4096];
+    char request[1024];
     snprintf(request, sizeof request,
              "ANNOUNCE rtsp://h/live/a RTSP/1.0\r\nCSeq: 1\r\nContent-Type: application/sdp\r\nContent-Length: "
              "%zu\r\n\r\n%s",
              sizeof sdp - 1, sdp);
     say(rig, request);
     hear(rig, "CSeq: 1\r\n");
+}
+
+static void begin_rtsp(struct rig *rig) {
+    char request[1024], answer[4096];
+    announce(rig);
     say(rig, "SETUP rtsp://h/live/a/streamid=0 RTSP/1.0\r\nCSeq: 2\r\n"
              "Transport: RTP/AVP/TCP;unicast;interleaved=0-1;mode=record\r\n\r\n");
     size_t length = 0;
@@ -403,6 +410,49 @@ static void a_frame_is_whole_in_time(void **state) {
         assert_int_equal(is_published(&rig), !is_slow);
         rig_close(&rig);
     }
+}
+
+/* ---- Replies that are not read ---- */
+
+static void ask_options(struct rig *rig) {
+    for (int i = 0; i < 20; i++)
+        say(rig, "OPTIONS * RTSP/1.0\r\nCSeq: 9\r\n\r\n");
+    turn_on(rig);
+}
+
+/* Requests of a client that reads no replies wait; the frames of a publisher do not. */
+static void a_publisher_that_reads_no_replies_is_read(void **state) {
+    enum { OWED = 32 << 10 };
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, &rtsp_protocol, idle);
+    sockets_hold_little(sluice_conn_fd(rig.session->conn), rig.peer);
+    begin_rtsp(&rig);
+    while (rig.session->type->owes(rig.session) < OWED)
+        ask_options(&rig);
+    send_part(&rig, 0x40, PACKET);
+    while (frames(&rig) == 0)
+        turn_on(&rig);
+    assert_int_equal(sluice_chain_length(sluice_conn_chain(rig.session->conn)), 0);
+    rig_close(&rig);
+}
+
+/* It is not read by its own fault: that its first frame does not come counts. */
+static void who_reads_no_replies_is_late(void **state) {
+    enum { PIPELINE = 65536 };
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, &rtsp_protocol, first_data);
+    sockets_hold_little(sluice_conn_fd(rig.session->conn), rig.peer);
+    announce(&rig);
+    while (sluice_chain_length(sluice_conn_chain(rig.session->conn)) <= PIPELINE)
+        ask_options(&rig);
+    assert_in_range(rig.session->type->owes(rig.session), PIPELINE / 4, PIPELINE / 2);
+    pass(&rig, LIMIT_MS - 2 * TICK_MS);
+    assert_true(is_there(&rig));
+    pass(&rig, LIMIT_MS + 4 * TICK_MS);
+    assert_false(is_there(&rig));
+    rig_close(&rig);
 }
 
 /* ---- A hook that is asked about a publisher ---- */
@@ -558,6 +608,8 @@ int main(void) {
         OF_KIND(nothing_is_lost_for_want_of_blocks, flv),
         OF_KIND(nothing_is_lost_for_want_of_blocks, http),
         OF_KINDS(a_frame_is_whole_in_time),
+        cmocka_unit_test(a_publisher_that_reads_no_replies_is_read),
+        cmocka_unit_test(who_reads_no_replies_is_late),
         cmocka_unit_test(a_wait_for_a_hook_is_no_silence),
         cmocka_unit_test(a_wait_for_a_hook_is_no_delay),
         cmocka_unit_test(an_http_head_that_is_not_read_is_not_late),

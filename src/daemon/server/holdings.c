@@ -155,6 +155,10 @@ static size_t queued_for(const struct session *session) {
     return session->tls ? tls_link_queued(session->tls) : 0;
 }
 
+static size_t owed_by(const struct session *session) {
+    return session->type->owes ? session->type->owes(session) : 0;
+}
+
 static size_t read_for(const struct session *session) {
     return session->type->reads ? session->type->reads(session) : 0;
 }
@@ -196,7 +200,7 @@ static void charge_now(struct session *session) {
     charge_extra(holdings, session, extra + queued);
     charge_reads(holdings, session, is_gone ? 0 : read_for(session));
     /* A player's network may be slow, which --stall bounds. Others must read what they ask for. */
-    size_t unread = session->is_authorized ? 0 : queued;
+    size_t unread = is_gone || session->is_authorized ? 0 : queued + owed_by(session);
     charge(holdings, session, is_free ? 0 : chain_footprint(session) + extra + unread);
 }
 

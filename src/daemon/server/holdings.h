@@ -3,6 +3,8 @@
  * heads, bodies, incomplete messages and frames. Each byte is charged to the session that received
  * it, by the blocks that it keeps in use.
  *
+ * Answers that a peer does not read are charged in the same way until it is authorized.
+ *
  * Sessions that do not publish (not yet authorized, players, pulls before they play) share one
  * quota, an eighth of the blocks. Beyond it, the largest session of the address that holds most is
  * closed: many small sessions of one address do not lock out other addresses. An IPv6 /64 network

@@ -76,6 +76,9 @@ struct session_type {
      * NULL: none */
     size_t (*reads)(const struct session *session);
 
+    /* Bytes of memory, no blocks, in answers that the peer has not taken. NULL: none */
+    size_t (*owes)(const struct session *session);
+
     /*
      * Memory is short, and it holds the most: the session ends, with an answer where one is
      * possible. What its chain holds is dropped by the caller, the rest by this call. NULL: it is

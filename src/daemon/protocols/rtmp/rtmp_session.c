@@ -67,8 +67,8 @@ void rtmp_end(struct rtmp_session *session) {
         finish(session);
 }
 
-/* Whether it takes what comes; else something is decided first. */
-static bool is_reading(const struct rtmp_session *session) {
+/* Whether it may take what comes; else something is decided first. */
+static bool takes_messages(const struct rtmp_session *session) {
     switch (session->state) {
     case RTMP_HANDSHAKE:
     case RTMP_CONNECTING:
@@ -83,6 +83,16 @@ static bool is_reading(const struct rtmp_session *session) {
         break;
     }
     return false;
+}
+
+/* Whether the client has to read answers before it gets further ones. Media of a publisher do not
+ * wait for that. */
+static bool is_held_back(const struct rtmp_session *session) {
+    return session->state != RTMP_PUBLISHING && rtmp_answer_queued(session) > RTMP_OWED;
+}
+
+static bool is_reading(const struct rtmp_session *session) {
+    return takes_messages(session) && !is_held_back(session);
 }
 
 /* 1: it is complete, 0, -errno. Its memory, more than all else of the session, is not allocated
@@ -214,8 +224,16 @@ void rtmp_read(struct rtmp_session *session) {
     }
 }
 
+/* What comes is kept for later. Work that was left when answers were queued waits for these now. */
+static void keep(struct rtmp_session *session) {
+    budget_rest(&session->base);
+    if (sluice_chain_length(session_chain(&session->base)) > WAITING_MOST)
+        sluice_conn_pause(session->base.conn);
+}
+
 static void on_data(sluice_conn *conn, void *user) {
     struct rtmp_session *session = user;
+    (void)conn;
     sluice_chain *chain = session_chain(&session->base);
     if (session_refuses_tls(&session->base))
         rtmp_close(session);
@@ -223,8 +241,8 @@ static void on_data(sluice_conn *conn, void *user) {
         rtmp_read(session);
     else if (session->state == RTMP_ENDING)
         sluice_chain_skip(chain, SIZE_MAX);
-    else if (sluice_chain_length(chain) > WAITING_MOST)
-        sluice_conn_pause(conn);
+    else
+        keep(session);
     session_account(&session->base);
 }
 
@@ -285,8 +303,15 @@ static size_t answers_sent(struct rtmp_session *session, size_t bytes) {
     return text;
 }
 
+/* Answers have been sent: messages that wait for that are handled in a later turn. */
+static void go_on(struct rtmp_session *session) {
+    sluice_conn_resume(session->base.conn);
+    session_again(&session->base);
+}
+
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     struct rtmp_session *session = user;
+    bool was_held_back = is_held_back(session);
     (void)conn;
     size_t text = session->writer ? answers_sent(session, bytes) : 0;
     /* To the player, what came before the text and behind it is one. */
@@ -296,6 +321,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         finish(session);
     if (session->state == RTMP_MOVING)
         rtmp_try_migrate(session);
+    else if (was_held_back && !is_held_back(session))
+        go_on(session);
 }
 
 static void discard(struct session *base) {
@@ -355,7 +382,8 @@ static void end_all(struct rtmp_session *session, int error) {
 
 static void tick(struct session *base, uint64_t now) {
     struct rtmp_session *session = of(base);
-    if (base->held_up && session->state != RTMP_ENDING && session->state != RTMP_MOVING)
+    /* One that does not read its answers is not read by its own fault. */
+    if (base->held_up && !is_held_back(session) && session->state != RTMP_ENDING && session->state != RTMP_MOVING)
         session->active_at = now;
     if (base->worker->leaving && (session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING))
         (void)rtmp_answer_reconnect(session, NULL);
@@ -404,6 +432,10 @@ static size_t held(const struct session *base) {
     return under_way + aggregate + publisher_held(session->publisher);
 }
 
+static size_t owes(const struct session *base) {
+    return rtmp_answer_queued((const struct rtmp_session *)base);
+}
+
 static void drain(struct session *base) {
     struct rtmp_session *session = of(base);
     bool is_served = session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING;
@@ -424,7 +456,8 @@ static void drain(struct session *base) {
 /* The framer is not needed any more, and may hold a message. */
 static void evict(struct session *base) {
     struct rtmp_session *session = of(base);
-    if (session->state == RTMP_MOVING || session->state == RTMP_HANDSHAKE) {
+    /* What is owed already is not read: there is no use in one more answer. */
+    if (session->state == RTMP_MOVING || session->state == RTMP_HANDSHAKE || is_held_back(session)) {
         rtmp_close(session);
         return;
     }
@@ -509,6 +542,7 @@ static const struct session_type rtmp_session_type = {.protocol = "rtmp",
                                                       .redirect = redirect,
                                                       .publishes = publishes,
                                                       .held = held,
+                                                      .owes = owes,
                                                       .evict = evict,
                                                       .moved = rtmp_migrated,
                                                       .discard = discard};

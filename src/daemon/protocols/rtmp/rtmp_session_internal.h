@@ -13,7 +13,9 @@
 #include "shared/rtmp_peer.h"
 
 enum {
-    RTMP_WRITER = 65536, /* most that is owed to a client in answers */
+    RTMP_OWED = 16384, /* owed to a client in answers: beyond it messages wait */
+    /* most that is owed: that, and an answer; a publisher that is owed more is disconnected */
+    RTMP_WRITER = 65536,
     /* announced at first: encoders adopt it, so that their frames come whole */
     RTMP_CHUNK = 65536,
     RTMP_WINDOW = 2500000,  /* bytes between a client's acknowledgements */

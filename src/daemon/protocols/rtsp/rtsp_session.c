@@ -114,8 +114,8 @@ void rtsp_refuse(struct rtsp_session *session, unsigned status, int64_t cseq, co
 void rtsp_send_rtcp(struct rtsp_session *session, const struct rtsp_channel *channel, const uint8_t *bytes,
                     size_t size) {
     uint8_t header[SLUICE_RTSP_INTERLEAVED_SIZE];
-    if (!channel->has_rtcp || size == 0 || rtsp_need_writer(session) < 0 ||
-        sluice_writer_room(session->writer) < sizeof header + size)
+    if (!channel->has_rtcp || size == 0 || rtsp_queued(session) + sizeof header + size > RTSP_OWED ||
+        rtsp_need_writer(session) < 0)
         return;
     session->base.worker->reports++;
     sluice_rtsp_write_interleaved(header, channel->rtcp, (uint16_t)size);
@@ -373,10 +373,20 @@ static bool ask_hook(struct rtsp_session *session, const sluice_rtsp_message *re
     return asks != 0;
 }
 
-/* Whether requests are handled now: they wait while an answer is owed. */
-static bool is_reading(const struct rtsp_session *session) {
+/* Whether requests may be handled: they wait while an answer is not known. */
+static bool takes_requests(const struct rtsp_session *session) {
     return !session->base.closing && !session->base.worker->draining && !session->moving && !session->base.hook &&
            !rtsp_source_is_waiting(&session->source) && session->state != RTSP_WAITING && session->state != RTSP_ENDING;
+}
+
+/* Whether the client has to read replies before it gets further ones. Frames of a publisher do not
+ * wait for that. */
+static bool is_held_back(const struct rtsp_session *session) {
+    return session->state != RTSP_RECORDING && rtsp_queued(session) > RTSP_OWED;
+}
+
+static bool is_reading(const struct rtsp_session *session) {
+    return takes_requests(session) && !is_held_back(session);
 }
 
 /* Whether the request may come now, and with a body of that size; it has been answered where it may
@@ -405,7 +415,7 @@ static void judge_head(struct rtsp_session *session) {
     session->is_granted = false;
     if (head->kind == SLUICE_RTSP_REQUEST && admit(session, head) && authorize(session, head))
         session->is_judged = true;
-    if (session->is_judged || !is_reading(session))
+    if (session->is_judged || !takes_requests(session))
         return;
     sluice_rtsp_drop_body(session->framer);
     /* The part that has come; it is not whole, so that nothing can follow it. */
@@ -552,8 +562,15 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     return count;
 }
 
+/* Replies have been sent: requests that wait for that are handled in a later turn. */
+static void go_on(struct rtsp_session *session) {
+    sluice_conn_resume(session->base.conn);
+    session_again(&session->base);
+}
+
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     struct rtsp_session *session = user;
+    bool was_held_back = is_held_back(session);
     (void)conn;
     size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
     size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
@@ -580,6 +597,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         finish(session);
     if (session->moving)
         rtsp_try_migrate(session);
+    else if (was_held_back && !is_held_back(session))
+        go_on(session);
 }
 
 static void free_session(struct rtsp_session *session) {
@@ -657,9 +676,11 @@ static void refuse_slow(struct rtsp_session *session) {
 
 static void tick(struct session *base, uint64_t now) {
     struct rtsp_session *session = of(base);
-    if (base->held_up && session->state != RTSP_ENDING && !base->move)
+    /* One that does not read its replies is not read by its own fault. */
+    bool held_up = base->held_up && !is_held_back(session);
+    if (held_up && session->state != RTSP_ENDING && !base->move)
         session->active_at = now;
-    if (base->held_up && session->source.publisher)
+    if (held_up && session->source.publisher)
         publisher_expect(session->source.publisher, now);
     if (is_slow(session, now)) {
         refuse_slow(session);
@@ -705,6 +726,10 @@ static size_t held(const struct session *base) {
     return besides + (session->source.input ? rtp_input_blocks(session->source.input) * BLOCK : 0);
 }
 
+static size_t owes(const struct session *base) {
+    return rtsp_queued((const struct rtsp_session *)base);
+}
+
 /* The answer that is owed is 503, or a reply to no request where none is and @always. */
 static void end_with_503(struct rtsp_session *session, bool always) {
     bool asks = session->base.hook && session->asked;
@@ -729,7 +754,8 @@ static void drain(struct session *base) {
 /* The framer is not needed any more, and may hold a request. */
 static void evict(struct session *base) {
     struct rtsp_session *session = of(base);
-    if (session->moving || !session->base.conn) {
+    /* What is owed already is not read: there is no use in one more answer. */
+    if (session->moving || !session->base.conn || is_held_back(session)) {
         rtsp_close(session);
         return;
     }
@@ -765,6 +791,7 @@ static const struct session_type rtsp_session_type = {.protocol = "rtsp",
                                                       .kick = kick,
                                                       .publishes = publishes,
                                                       .held = held,
+                                                      .owes = owes,
                                                       .evict = evict,
                                                       .moved = rtsp_migrated,
                                                       .discard = discard};

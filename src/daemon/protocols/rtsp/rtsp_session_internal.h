@@ -13,11 +13,14 @@
 #include "daemon/server/worker.h"
 
 enum {
-    RTSP_TIMEOUT_S = 60,      /* reported to clients */
-    RTSP_REPORT_MS = 5000,    /* between sender or receiver reports */
-    RTSP_HEAD = 4096,         /* longest head of a reply */
-    RTSP_BODY = 24576,        /* longest description that is sent */
-    RTSP_WRITER = 256 * 1024, /* most that is owed to a client in replies and reports */
+    RTSP_TIMEOUT_S = 60,   /* reported to clients */
+    RTSP_REPORT_MS = 5000, /* between sender or receiver reports */
+    RTSP_HEAD = 4096,      /* longest head of a reply */
+    RTSP_BODY = 24576,     /* longest description that is sent */
+    /* owed to a client in replies and reports: beyond it requests wait, and reports are dropped */
+    RTSP_OWED = 16384,
+    /* most that is owed: that, and a reply; a publisher that is owed more is disconnected */
+    RTSP_WRITER = 65536,
 };
 
 struct rtsp_session {
