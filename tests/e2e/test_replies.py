@@ -1,5 +1,7 @@
-"""Answers that a client does not read make its requests wait, in a bounded memory."""
+"""Answers that a client does not read make its requests wait, in a bounded memory; and those that it is owed when it has ended."""
 
+import contextlib
+import socket
 import struct
 import unittest
 
@@ -12,6 +14,7 @@ from harness import Daemon
 LISTEN = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
 REQUESTS = 12000  # Answers of 2 MB: more than the daemon's kernel takes, and many times what may be owed.
 PINGS = 30000
+HALF = 3000  # Of 500 KB, which a client that has ended its side is sent in some turns.
 WAITING = 16384  # Bytes of requests that have not been answered.
 
 
@@ -58,6 +61,39 @@ class RepliesTest(unittest.TestCase):
                 frame = flv.video_frame(0, True, 0, 1000)
                 publisher.send(frame)
                 self.assertEqual(client.media(4)[-1].payload, frame.payload)
+
+    def check_half_closed(self, count):
+        """What has come with the end is answered before the connection is closed."""
+        with rtsp.Client(self.daemon) as client:
+            with self.daemon.standing_still():
+                client.send_raw(options(range(count)))
+                client.peer.shutdown(socket.SHUT_WR)
+            replies = client.read_to_end()
+            self.assertEqual([reply.headers["cseq"] for reply in replies], [str(number) for number in range(count)])
+            self.assertEqual({reply.status for reply in replies}, {200})
+
+    def test_rtsp_half_closed(self):
+        self.check_half_closed(1)
+
+    def test_rtsp_half_closed_behind_many(self):
+        self.check_half_closed(HALF)
+
+    def test_rtmp_half_closed(self):
+        with rtmp.Client(self.daemon) as client:
+            with self.daemon.standing_still():
+                client.command("connect", transaction=1, info={"app": "live", "tcUrl": "rtmp://h/live"})
+                client.peer.shutdown(socket.SHUT_WR)
+            self.assertEqual(client.wait("_result")[3]["code"], "NetConnection.Connect.Success")
+            client.wait_end()
+
+    def test_players_that_close(self):
+        """One that waits, and closes its connection, is gone at once: it is owed nothing."""
+        with rtsp.Client(self.daemon, "live/none") as client:
+            client.send("DESCRIBE")
+            self.daemon.wait_player("live/none")
+            with contextlib.suppress(OSError):
+                client.peer.shutdown(socket.SHUT_WR)
+            self.assertEqual(client.read_to_end(), [])
 
 
 if __name__ == "__main__":

@@ -190,7 +190,10 @@ static void end_by_peer(struct rtmp_session *session) {
                   (session->framer && sluice_rtmp_footprint(session->framer) > 0);
     rtmp_play_leave(session, "closed by player");
     rtmp_publish_end(session, is_cut ? -EPIPE : 0, false);
-    rtmp_close(session);
+    if (rtmp_answer_queued(session) > 0 || session_is_flushing(&session->base))
+        rtmp_end(session);
+    else
+        rtmp_close(session);
 }
 
 static void set_need(struct rtmp_session *session) {
@@ -256,6 +259,9 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     }
     /* A short stream, which may all be there. */
     if (session->state == RTMP_CLAIMING || (session->state == RTMP_ASKING && session->asked->action == RULE_PUBLISH))
+        return;
+    /* Messages are left, which are answered as the answers before are taken. */
+    if (takes_messages(session) && is_held_back(session))
         return;
     end_by_peer(session);
 }

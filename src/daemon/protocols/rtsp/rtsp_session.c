@@ -466,6 +466,21 @@ static void fail(struct rtsp_session *session, int error) {
     rtsp_end(session);
 }
 
+/* Everything that came before the end has been handled: what is owed is sent. */
+static void end_by_peer(struct rtsp_session *session) {
+    rtsp_publish_leave(session, 0);
+    rtsp_play_leave(session, "closed by player");
+    if (rtsp_queued(session) > 0 || session_is_flushing(&session->base))
+        rtsp_end(session);
+    else
+        rtsp_close(session);
+}
+
+/* Whether a request that came before the end is handled later. */
+static bool has_requests_left(const struct rtsp_session *session) {
+    return session->moving || (takes_requests(session) && is_held_back(session));
+}
+
 void rtsp_read(struct rtsp_session *session) {
     sluice_chain *chain = session_chain(&session->base);
     sluice_rtsp_message *message;
@@ -512,6 +527,8 @@ void rtsp_read(struct rtsp_session *session) {
     } else if (!budget_end(&session->base, chain)) {
         session_set_need(&session->base, withholds ? sluice_rtsp_need(session->framer) : 0);
     }
+    if (session->peer_ended && !budget_has_more(&session->base) && !has_requests_left(session))
+        end_by_peer(session);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -532,11 +549,13 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     struct rtsp_session *session = user;
     (void)conn;
     session->peer_ended = true;
-    rtsp_publish_leave(session, error);
-    rtsp_play_leave(session, error ? "connection lost" : "closed by player");
-    bool is_sent = rtsp_queued(session) == 0 && !session_is_flushing(&session->base);
-    if (error || session->state != RTSP_ENDING || is_sent)
+    if (error) {
+        rtsp_publish_leave(session, error);
+        rtsp_play_leave(session, "connection lost");
         rtsp_close(session);
+    } else if (!has_requests_left(session)) {
+        end_by_peer(session);
+    }
 }
 
 static size_t bytes_of(const struct iovec *iov, size_t count) {
