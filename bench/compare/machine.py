@@ -26,12 +26,16 @@ def _busy():
     return used / passed if passed else 0.0
 
 
-def settled():
-    """That part, when it is small, as a build that has just ended may not be; else what is left of it."""
-    end = time.monotonic() + PATIENCE
+def settled(patience):
+    """That part, when it is small, as it may not be where a build has just ended; what is left of it after so many seconds."""
+    end = time.monotonic() + patience
     while (busy := _busy()) > IDLE and time.monotonic() < end:
         pass
     return busy
+
+
+def is_busy(described):
+    return float(described["busy"]) > IDLE
 
 
 def _field(path, key):
@@ -48,12 +52,12 @@ def _git(root, *arguments):
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def describe(root, perf, seconds):
-    """A line of the machine file, for recordings of runs of so many seconds."""
+def describe(root, perf, seconds, patience=PATIENCE):
+    """A line of the machine file, for recordings of runs of so many seconds; @patience: seconds that may be waited until it is idle."""
     commit = _git(root, "rev-parse", "HEAD")
     changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "src", "include", "bench", "cmake",
                    "CMakeLists.txt", ":(exclude)bench/results", ":(exclude)bench/**.md")
-    busy = settled()
+    busy = settled(patience)
     now = datetime.datetime.now(datetime.timezone.utc)
     return {
         "sitting": f"{now:%Y%m%dT%H%M%S}",

@@ -39,8 +39,8 @@ enum {
     /** Maximum size of a packet's header, bytes. */
     SLUICE_FLV_RTP_MAX_HEADER = SLUICE_RTP_HEADER_SIZE + 4,
     /**
-     * Maximum number of NAL units of a tag that are skipped without a packet, since they are empty;
-     * and of those before the first slice of a key picture.
+     * Maximum number of NAL units of a tag that are skipped without a packet, since they are empty
+     * or shorter than their header; and of those before the first slice of a key picture.
      */
     SLUICE_FLV_RTP_MAX_SKIPPED = 256,
 };

@@ -162,12 +162,14 @@ SLUICE_API int sluice_loop_close(sluice_loop *loop);
 
 /**
  * Does what sluice_loop_close() does, but waits at most @p timeout_ms for operations that have
- * begun (0: makes one turn; negative: no limit). An operation on a file may never return: the
- * server of a network file system may be gone.
+ * begun (0: makes one turn; negative: no limit), up to 10 ms more than that, and as long as work
+ * takes that has got no thread. An operation on a file may never return: the server of a network
+ * file system may be gone.
  *
- * After -ETIMEDOUT nothing new is begun, but the kernel and the loop's threads still use the
- * operations that are left: the loop, its pool, and all memory and descriptors that file writers,
- * files and work have been given must stay. Another call, or sluice_loop_free(), waits for the
+ * After -ETIMEDOUT the loop begins nothing new; what is queued for its threads behind such an
+ * operation begins when that returns. The kernel and the threads still use what is left: the loop,
+ * its pool, and all memory and descriptors that file writers, files and work have been given must
+ * stay. Another call, or sluice_loop_free(), waits for the
  * rest. A program that is about to end need not: it leaves all of that to the end of the process,
  * by _exit(2), and does not wait for the end of the loop's thread either, which the kernel may
  * delay until these operations return.

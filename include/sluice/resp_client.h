@@ -214,10 +214,10 @@ SLUICE_API int sluice_resp_client_command(sluice_resp_client *client, const slui
  * if it is a string. The part that arrived together with other bytes is copied (and added to the
  * pool's bytes_copied); the kernel writes the rest directly into the memory.
  *
- * Memory for large values should begin with a page (aligned_alloc()). malloc() does not do that: it
- * returns byte 16 of one. A reply often begins with a page of the kernel's, and its value some 10
- * bytes later. If the memory lies 1 to 15 bytes further into its page than the value does, AMD
- * processors with FSRM copy at a thirteenth of their speed (bench/EXPERIMENTS.md, "Alignment").
+ * Memory for large values should start on a page boundary (aligned_alloc()). Large memory from
+ * malloc() does not: it starts at byte 16 of a page. In the kernel, a reply often starts on a page
+ * boundary, and its value some 10 bytes later. If the memory lies 1 to 15 bytes further into its
+ * page than the value does, AMD processors with FSRM copy at a thirteenth of their speed.
  * @param memory destination; belongs to the client until the callback, and the kernel may write to
  *               it. May be NULL if @p size is 0
  * @param size   size of the memory, bytes. For longer values see -EFBIG of sluice_resp_into_fn

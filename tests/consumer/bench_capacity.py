@@ -158,6 +158,40 @@ class Search(unittest.TestCase):
                    "nginx-rtmp": 0, "srs": 350000, "srs+mw=20": 20000, "srs+gop=0": 350000}
         self.assertEqual({name: capacity.window_us(name) for name in windows}, windows)
 
+    def test_each_round_is_judged_as_all_are(self):
+        """Targets that are differences, and what one variant adds in comparison with another; ties of these, and of a least figure."""
+        rounds = {"ours": [{"x": 12, "n": 3}, {"x": 14, "n": 3}], "base": [{"x": 10}, {"x": 10}],
+                  "theirs": [{"x": 9}, {"x": 5}], "their base": [{"x": 5}, {"x": 5}]}
+
+        def each(**settings):
+            target = scenarios.Target("x", "ours", bound=1, **settings)
+            return statistics.each_round(target, target.theirs, rounds)
+        self.assertEqual(each(theirs=None), [12, 14])
+        self.assertEqual(each(theirs="base"), [1.2, 1.4])
+        self.assertEqual(each(theirs="base", added=True), [2, 4])
+        # Of the second round nothing can be said: theirs adds nothing to its base.
+        self.assertEqual(each(theirs="theirs", bases=("base", "their base")), [0.5])
+
+        least = scenarios.Target("x", "ours", "base", 2.0, least=True)
+        for measured, of_rounds, verdict in ((1.9, [1.9, 1.9, 2.0, 2.1, 1.8], statistics.TIED), (2.0, [1.9, 1.9, 2.0, 2.1, 2.2], statistics.TIED),
+                                             (2.0, [1.9, 2.0, 2.0, 2.1, 2.2], statistics.MET), (1.9, [1.9, 1.9, 1.9, 2.1, 1.8], statistics.MISSED),
+                                             (1.7, [1.7, 1.7, 1.7, 2.1, 2.0], statistics.MISSED), (1.9, [], statistics.MISSED)):
+            self.assertEqual(statistics.verdict(least, measured, of_rounds), verdict, of_rounds)
+
+    def test_a_gain_is_one_in_all_rounds(self):
+        for of_medians, least, most, less in ((0.8, 0.7, 0.9, True), (0.8, 0.7, 1.0, None), (0.91, 0.9, 0.95, None), (1.2, 1.1, 1.3, False),
+                                              (1.2, 0.9, 1.3, None)):
+            self.assertIs(summary.is_less({"of_medians": of_medians, "least": least, "most": most}), less)
+
+    def test_sittings_keep_what_they_say(self):
+        """Also where older ones say something else of the machine."""
+        with tempfile.TemporaryDirectory() as folder:
+            rounds = {"uring": [{"capacity": 7}]}
+            results.write(folder, "capacity-players", rounds, {}, {"sitting": "1", "load": "2.00"})
+            results.write(folder, "capacity-publishers", rounds, {}, {"sitting": "2", "busy": "0.010"})
+            self.assertEqual(results.machine_of(folder), {"1": {"sitting": "1", "load": "2.00", "busy": ""},
+                                                          "2": {"sitting": "2", "load": "", "busy": "0.010"}})
+
     def test_a_target_of_at_least(self):
         scenario = scenarios.BY_NAME["capacity-players"]
         rounds = {"uring": [{"capacity": 5999}], "nginx-rtmp": [{"capacity": 2000}], "srs": [{"capacity": 2900}]}
@@ -170,5 +204,5 @@ class Search(unittest.TestCase):
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.join(os.path.abspath(sys.argv.pop(1)), "bench"))
-    from compare import capacity, processes, results, scenarios, statistics
+    from compare import capacity, processes, results, scenarios, statistics, summary
     unittest.main()
