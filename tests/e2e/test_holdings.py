@@ -336,7 +336,7 @@ class HoldingsTest(unittest.TestCase):
             daemon.blocks_settled()
 
     def test_what_streams_keep(self):
-        """Headers, metadata and last frames as large as frames may be: their publishers give way, and nobody else."""
+        """Headers and last frames as large as frames may be: their publishers give way, and nobody else. Such metadata is not kept."""
         kinds = {
             "headers": lambda size: [flv.Tag(flv.VIDEO, 0, b"\x17\0\0\0\0" + bytes(size))],
             "metadata": lambda size: [flv.Tag(flv.SCRIPT, 0, flv.first_tags()[0].payload + bytes(size))],
@@ -353,7 +353,11 @@ class HoldingsTest(unittest.TestCase):
                             for tag in make(2 * MIB):
                                 peer.sendall(tag.pack())
                         steady.go_on()
-                    if kind != "frames":
+                    if kind == "metadata":
+                        daemon.wait_log("publisher started", 9)
+                        harness.wait_until(lambda: daemon.api()["pool"]["bytes_held"] < MIB, "metadata that is relayed and gone")
+                        self.assertEqual(daemon.api()["refused"]["memory"], 0)
+                    elif kind != "frames":
                         harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
                     steady.go_on()
 

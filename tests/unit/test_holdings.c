@@ -34,6 +34,7 @@ typedef struct fake {
     struct session session;
     size_t chain, besides, reads, owed;
     bool is_publisher;
+    bool was_queued; /* what it owes, in this turn: the kernel has not been offered it */
     unsigned evicted;
 } fake;
 
@@ -53,6 +54,7 @@ static struct {
 /* The linker puts these in the place of the calls (--wrap). A chain, and a connection, is the fake
  * itself. */
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn);
+bool __wrap_sluice_conn_is_sending(const sluice_conn *conn);
 size_t __wrap_sluice_chain_footprint(const sluice_chain *chain);
 size_t __wrap_sluice_chain_skip(sluice_chain *chain, size_t n);
 void __wrap_server_count_reject(struct server *server, enum reject_cause refusal);
@@ -74,6 +76,10 @@ void *__wrap_malloc(size_t size) {
 
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn) {
     return (sluice_chain *)conn;
+}
+
+bool __wrap_sluice_conn_is_sending(const sluice_conn *conn) {
+    return !((const fake *)(const void *)conn)->was_queued;
 }
 
 size_t __wrap_sluice_chain_footprint(const sluice_chain *chain) {
@@ -308,8 +314,8 @@ static void publishers_are_free(void **state) {
     assert_int_equal(evicted(), 0);
 }
 
-/* Answers that are not read are charged to a client that has shown no right, beside what it has
- * sent; they are no blocks. */
+/* Answers that the kernel does not take are charged to a client that has shown no right, beside
+ * what it has sent; they are no blocks. */
 static void answers_are_charged_to_the_unauthorized(void **state) {
     const struct holdings *holdings = &rig.worker.holdings;
     (void)state;
@@ -330,6 +336,11 @@ static void answers_are_charged_to_the_unauthorized(void **state) {
     hold(4, 1, 2);
     assert_int_equal(holdings->charged, 113);
     assert_int_equal(holdings->extra, 2);
+    rig.fakes[5].owed = QUOTA;
+    rig.fakes[5].was_queued = true;
+    hold(5, 1, 0);
+    assert_int_equal(holdings->charged, 114);
+    assert_int_equal(evicted(), 1);
 }
 
 /* Of what is held besides, the files' part is known alone: what publishers hold is no

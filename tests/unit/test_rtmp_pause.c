@@ -2,6 +2,7 @@
  * An RTMP player that is paused is sent nothing, so the daemon asks whether it is there. A session
  * of a worker, on a socket, beside the publisher of its stream; the clock is the test's own.
  */
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -33,6 +35,7 @@ enum {
     TICK_MS = 500,
     PING_MS = 30000,   /* between pings */
     PAUSED_MS = 70000, /* without a message */
+    ACKNOWLEDGED_MS = 10000,
     HANDSHAKE = 1536,
     ANSWERS = 65536, /* bytes that the player is sent */
     PATIENCE = 5000, /* turns of a millisecond */
@@ -48,6 +51,18 @@ struct rig {
     char heard[ANSWERS];
     size_t length, taken; /* bytes of what was heard; those up to the last that was waited for */
 };
+
+/* That the peers' hosts have not acknowledged. */
+static int unacknowledged;
+
+int __wrap_ioctl(int fd, unsigned long request, int *ret_bytes);
+
+int __wrap_ioctl(int fd, unsigned long request, int *ret_bytes) {
+    assert_true(fd >= 0);
+    assert_int_equal(request, SIOCOUTQ);
+    *ret_bytes = unacknowledged;
+    return 0;
+}
 
 static const char ping[] = {2, 0, 0, 0, 0, 0, 6, SLUICE_RTMP_USER_CONTROL, 0, 0, 0, 0, 0, SLUICE_RTMP_PING_REQUEST};
 
@@ -213,6 +228,7 @@ static void rig_open(struct rig *rig) {
 }
 
 static void rig_close(struct rig *rig) {
+    unacknowledged = 0;
     server_free(rig->server);
     close(rig->peer);
     close(rig->publisher);
@@ -234,11 +250,12 @@ static void pass(const struct rig *rig, unsigned milliseconds) {
     }
 }
 
-/* One that has vanished: it holds nothing of the stream any more. */
-static void a_paused_player_that_is_silent_ends(void **state) {
+/* Its host has gone, and it holds nothing of the stream any more. */
+static void a_paused_player_that_has_vanished_ends(void **state) {
     struct rig rig;
     (void)state;
     rig_open(&rig);
+    unacknowledged = sizeof ping;
     const struct stream *stream = registry_find(rig.worker->registry, "live/a");
     pause_player(&rig);
     assert_int_equal(stream->player_count, 1);
@@ -247,6 +264,21 @@ static void a_paused_player_that_is_silent_ends(void **state) {
     pass(&rig, 4 * TICK_MS);
     assert_false(is_there(&rig));
     assert_int_equal(stream->player_count, 0);
+    rig_close(&rig);
+}
+
+/* As that of a program that is stopped: its host takes the pings. Once it has gone, no longer than
+ * up to the next ping and the time for that. */
+static void a_paused_player_that_does_not_read_stays(void **state) {
+    struct rig rig;
+    (void)state;
+    rig_open(&rig);
+    pause_player(&rig);
+    pass(&rig, 3 * PAUSED_MS);
+    assert_true(is_there(&rig));
+    unacknowledged = sizeof ping;
+    pass(&rig, PING_MS + ACKNOWLEDGED_MS + 2 * TICK_MS);
+    assert_false(is_there(&rig));
     rig_close(&rig);
 }
 
@@ -290,7 +322,8 @@ static void a_player_that_is_not_paused_is_asked_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_paused_player_that_is_silent_ends),
+        cmocka_unit_test(a_paused_player_that_has_vanished_ends),
+        cmocka_unit_test(a_paused_player_that_does_not_read_stays),
         cmocka_unit_test(a_paused_player_that_answers_pings_stays),
         cmocka_unit_test(a_player_that_is_not_paused_is_asked_nothing),
     };

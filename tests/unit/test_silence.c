@@ -455,6 +455,24 @@ static void who_reads_no_replies_is_late(void **state) {
     rig_close(&rig);
 }
 
+/* It has requests left, which wait for replies to be taken. */
+static void who_has_ended_and_takes_nothing_ends(void **state) {
+    enum { PIPELINE = 65536, TAKING_MS = 10000 };
+    struct rig rig;
+    (void)state;
+    rig_open(&rig, &rtsp_protocol, idle);
+    sockets_hold_little(sluice_conn_fd(rig.session->conn), rig.peer);
+    while (rig.session->type->owes(rig.session) <= PIPELINE / 4)
+        ask_options(&rig);
+    ask_options(&rig);
+    assert_int_equal(shutdown(rig.peer, SHUT_WR), 0);
+    pass(&rig, TAKING_MS - 2 * TICK_MS);
+    assert_true(is_there(&rig));
+    pass(&rig, 4 * TICK_MS);
+    assert_false(is_there(&rig));
+    rig_close(&rig);
+}
+
 /* ---- A hook that is asked about a publisher ---- */
 
 static void come_back(void *user) {
@@ -610,6 +628,7 @@ int main(void) {
         OF_KINDS(a_frame_is_whole_in_time),
         cmocka_unit_test(a_publisher_that_reads_no_replies_is_read),
         cmocka_unit_test(who_reads_no_replies_is_late),
+        cmocka_unit_test(who_has_ended_and_takes_nothing_ends),
         cmocka_unit_test(a_wait_for_a_hook_is_no_silence),
         cmocka_unit_test(a_wait_for_a_hook_is_no_delay),
         cmocka_unit_test(an_http_head_that_is_not_read_is_not_late),

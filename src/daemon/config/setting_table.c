@@ -470,8 +470,8 @@ static const struct setting settings[] = {
     {"stall", SETTING_SECONDS, BY_STREAM(stall_ms), .group = GROUP_PLAYERS, RANGE(1, DAY), .preset = "30",
      .value = "SECONDS", .help = "Disconnect players that accept no data for this long",
      .text =
-         "A player that is paused is sent no data: it is disconnected after 70 s without a message from it. By RTMP "
-         "it is sent a ping every 30 s, which clients answer."},
+         "A player that is paused is sent no data: by RTSP it is disconnected after 70 s without a message from it; by "
+         "RTMP it is sent a ping every 30 s, and disconnected after 70 s if its host has not acknowledged one."},
     {"behind", SETTING_SECONDS, BY_STREAM(behind_ms), .group = GROUP_PLAYERS, RANGE(0, DAY), .preset = "0",
      .zero = "never", .value = "SECONDS", .help = "Disconnect players with queued data for this long",
      .text = "The time restarts whenever all data queued for the player has been sent."},

@@ -155,8 +155,10 @@ static size_t queued_for(const struct session *session) {
     return session->tls ? tls_link_queued(session->tls) : 0;
 }
 
+/* What has just been queued is not yet the peer's fault: the kernel takes it at the end of the
+ * turn, where it has room. */
 static size_t owed_by(const struct session *session) {
-    return session->type->owes ? session->type->owes(session) : 0;
+    return session->type->owes && sluice_conn_is_sending(session->conn) ? session->type->owes(session) : 0;
 }
 
 static size_t read_for(const struct session *session) {

@@ -1,7 +1,9 @@
 /* Playing: tags as messages, behind the answers that say that it begins. */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtmp/rtmp_session_internal.h"
@@ -12,7 +14,9 @@
 enum {
     CHUNK_LEAST = 8 << 20, /* announced: a tag is one chunk, and tags may become larger */
     PING_MS = 30000,       /* between pings of a player that is paused */
-    PAUSED_MS = 70000,     /* of a pause in which it sends nothing, no answer to a ping either */
+    /* of a pause in which it sends nothing, and the time for its host to acknowledge a ping */
+    PAUSED_MS = 70000,
+    ACKNOWLEDGED_MS = 10000,
 };
 
 static void tell(struct rtmp_session *session, const char *level, const char *code, const char *description) {
@@ -160,14 +164,22 @@ static void end(struct rtmp_session *session, const char *why, const char *code,
     rtmp_refuse(session, code, reason);
 }
 
+/* Whether its host has acknowledged all that it was sent. */
+static bool is_acknowledged(const struct rtmp_session *session) {
+    int unacknowledged = 0;
+    return ioctl(sluice_conn_fd(session->base.conn), SIOCOUTQ, &unacknowledged) < 0 || unacknowledged == 0;
+}
+
 /*
  * A player that is paused is sent nothing by which the end of its connection would be noticed, so
- * it is asked whether it is there. Why it ends, or NULL.
+ * it is asked whether it is there. One that does not read while it is paused gives no answer, but
+ * its host acknowledges the ping. Why it ends, or NULL.
  */
 static const char *look_at_pause(struct rtmp_session *session, uint64_t now) {
     if (session->player->state != PLAYER_PAUSED)
         return NULL;
-    if (now - session->active_at >= PAUSED_MS)
+    bool is_silent = now - session->active_at >= PAUSED_MS && now - session->pinged_at >= ACKNOWLEDGED_MS;
+    if (is_silent && !is_acknowledged(session))
         return "session timeout";
     if (now - session->pinged_at >= PING_MS) {
         session->pinged_at = now;

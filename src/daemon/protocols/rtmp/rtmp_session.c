@@ -13,7 +13,9 @@
 #include "shared/rtmp_peer.h"
 
 enum {
-    STEP_MS = 10000,      /* for the handshake, for connect, and then for publish or play */
+    /* for the handshake, for connect, and then for publish or play; and for answers to be taken by
+     * a client that has ended its side, so that its next message is answered */
+    STEP_MS = 10000,
     LEAVING_MS = 5000,    /* for a client to connect elsewhere */
     ENDING_MS = 2000,     /* for the last answer to be taken, and the peer to close */
     WAITING_MOST = 65536, /* bytes that wait while a request is decided */
@@ -261,8 +263,10 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     if (session->state == RTMP_CLAIMING || (session->state == RTMP_ASKING && session->asked->action == RULE_PUBLISH))
         return;
     /* Messages are left, which are answered as the answers before are taken. */
-    if (takes_messages(session) && is_held_back(session))
+    if (takes_messages(session) && is_held_back(session)) {
+        session->active_at = worker_now(session->base.worker);
         return;
+    }
     end_by_peer(session);
 }
 
@@ -386,6 +390,15 @@ static void end_all(struct rtmp_session *session, int error) {
     rtmp_end(session);
 }
 
+/*
+ * Whether a client that has ended its side takes nothing of what it is owed. Where its connection
+ * has failed since, there may be no other sign of that: a TLS stage reports one end.
+ */
+static bool takes_nothing(const struct rtmp_session *session, uint64_t now) {
+    return session->peer_ended && takes_messages(session) && is_held_back(session) &&
+           now - session->active_at >= STEP_MS;
+}
+
 static void tick(struct session *base, uint64_t now) {
     struct rtmp_session *session = of(base);
     /* One that does not read its answers is not read by its own fault. */
@@ -397,6 +410,11 @@ static void tick(struct session *base, uint64_t now) {
         return;
     if (session->leaves_at > 0 && now >= session->leaves_at) {
         end_all(session, -ECANCELED);
+        return;
+    }
+    if (takes_nothing(session, now)) {
+        rtmp_play_leave(session, "answers not read");
+        rtmp_close(session);
         return;
     }
     switch (session->state) {

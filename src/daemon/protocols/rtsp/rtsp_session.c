@@ -17,6 +17,8 @@ enum {
     IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of a client that sends and receives nothing */
     /* for the last reply to be taken, and the peer to close */
     ENDING_MS = 2000,
+    /* for replies to be taken, so that a request that came before the end is answered */
+    TAKING_MS = 10000,
     /* bytes of further requests that wait while an answer is owed */
     PIPELINE_MOST = 65536,
     BLOCK = 4096,           /* bytes of those that are received into */
@@ -553,7 +555,9 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         rtsp_publish_leave(session, error);
         rtsp_play_leave(session, "connection lost");
         rtsp_close(session);
-    } else if (!has_requests_left(session)) {
+    } else if (has_requests_left(session)) {
+        session->active_at = worker_now(session->base.worker);
+    } else {
         end_by_peer(session);
     }
 }
@@ -693,6 +697,15 @@ static void refuse_slow(struct rtsp_session *session) {
     rtsp_end(session);
 }
 
+/*
+ * Whether a client that has ended its side takes nothing of what it is owed. Where its connection
+ * has failed since, there may be no other sign of that: a TLS stage reports one end.
+ */
+static bool takes_nothing(const struct rtsp_session *session, uint64_t now) {
+    return session->peer_ended && takes_requests(session) && is_held_back(session) &&
+           now - session->active_at >= TAKING_MS;
+}
+
 static void tick(struct session *base, uint64_t now) {
     struct rtsp_session *session = of(base);
     /* One that does not read its replies is not read by its own fault. */
@@ -701,6 +714,11 @@ static void tick(struct session *base, uint64_t now) {
         session->active_at = now;
     if (held_up && session->source.publisher)
         publisher_expect(session->source.publisher, now);
+    if (takes_nothing(session, now)) {
+        rtsp_play_leave(session, "replies not read");
+        rtsp_close(session);
+        return;
+    }
     if (is_slow(session, now)) {
         refuse_slow(session);
         return;
