@@ -53,6 +53,7 @@ const void *__wrap_server_cluster_self(const struct server *server) {
 
 void __wrap_server_count_reject(struct server *server, enum reject_cause cause);
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn);
+int __wrap_sluice_conn_set_receive_interval(sluice_conn *conn, uint32_t milliseconds);
 
 void __wrap_server_count_reject(struct server *server, enum reject_cause cause) {
     (void)server;
@@ -60,6 +61,13 @@ void __wrap_server_count_reject(struct server *server, enum reject_cause cause) 
 }
 
 /* A session's connection is its chain, from which all has been read. */
+/* Of a publisher that gets a player; its connection is the chain alone. */
+int __wrap_sluice_conn_set_receive_interval(sluice_conn *conn, uint32_t milliseconds) {
+    (void)conn;
+    (void)milliseconds;
+    return 0;
+}
+
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn) {
     return (sluice_chain *)(void *)conn;
 }
