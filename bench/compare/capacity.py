@@ -7,6 +7,7 @@ from compare import share
 from compare.media import Behind, MediaBench
 from compare.peers import Srs
 from compare.processes import Lost, RunError
+from compare.scenarios import asked_of
 
 SHARE = 0.2  # Of a processor: with a quarter or more, the programs that make the load are at their limit first.
 TOLERANCE = 0.05  # The most that serve and the fewest that do not are this close in the end.
@@ -60,9 +61,8 @@ def search(probe, first, most, step=None, tolerance=TOLERANCE, is_over=lambda: F
 def window_us(variant):
     """By how much a variant delays frames because it was asked to, or because that is its default; an automatic window counts as
     none."""
-    name, *settings = variant.split("+")
-    asked = dict(setting.partition("=")[::2] for setting in settings)
-    value = asked.get("merge-window", asked.get("mw", Srs.WINDOW_MS if name == "srs" else 0))
+    asked = asked_of(variant)
+    value = asked.get("merge-window", asked.get("mw", Srs.WINDOW_MS if variant.partition("+")[0] == "srs" else 0))
     return 0 if value == "auto" else 1000 * int(value)
 
 

@@ -24,7 +24,7 @@ CAUSES = (
     ("A window receives before it delivers", *((name, "*+batch=*", "*", "*") for name in ("network-good", "saturated-small"))),
     ("io_uring gathers less", ("paced-1400", "*", "epoll-pool*", "*"), ("network-*", "*+batch=*", "*", "*")),
     ("A window receives before it delivers", ("paced*", "*+batch=*", "*", "*")),
-    ("One request at a time", ("resp-*", "*", "*", "*"), ("websocket*", "*", "*", "*")),
+    ("One request at a time", ("resp-*", "*", "*", "*")),
     ("A reference to each frame", *(("*", "*", theirs, "*") for theirs in ("shared-buffer*", "raw", "go-*", "read-*", "evbuffer*")),
      *((name, "*", "*", "*") for name in ("flv", "streaming-*", "pressure"))),
     ("io_uring gathers less", ("*", "*", "epoll-pool*", "*"), ("many", "*", "*", "syscalls_per_packet")),

@@ -13,6 +13,7 @@ import xml.etree.ElementTree
 from compare import certificate
 from compare.measure import daemon_cpus
 from compare.processes import Program
+from compare.scenarios import asked_of
 from compare.servers import Server, ask
 
 NGINX_MODULE, NGINX_STREAM = (f"/usr/lib/nginx/modules/ngx_{name}_module.so" for name in ("rtmp", "stream"))
@@ -42,11 +43,6 @@ def find(variable, *names):
     return next(filter(None, map(shutil.which, names)), None)
 
 
-def asked_of(settings):
-    """The settings of a variant, by their names."""
-    return dict(setting.split("=") for setting in settings.split("+")[1:])
-
-
 class Installed(Server):
     """One that is in no package: a program in PATH, or that the variable names."""
 
@@ -66,8 +62,9 @@ class Installed(Server):
 
 class NginxRtmp(Server):
     """nginx with Debian's libnginx-mod-rtmp, one process: its statistics, as XML. It keeps no pictures, so to have players get
-    all frames they must not wait for a key picture. "+buffer=N" holds pictures until the next frame of audio. Its module knows no TLS: "+tls" has nginx's stream module in front of it, in the
-    same process, and "+proxy" has the same without TLS, so that the difference of both is that of TLS."""
+    all frames they must not wait for a key picture. "+buffer=N" holds pictures until the next frame of audio. Its module knows no TLS:
+    "+tls" has nginx's stream module in front of it, in the same process, and "+proxy" has the same without TLS, so that the difference
+    of both is that of TLS."""
 
     only = "rtmp"
     CONFIGURATION = """
@@ -94,17 +91,18 @@ class NginxRtmp(Server):
     def __init__(self, stack, deadline, settings):
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         self.ports = {"rtmp": str(free_port()), "http": str(free_port())}
-        front = set(settings.split("+")) & {"tls", "proxy"}
+        asked = asked_of(settings)
+        front = asked.keys() & {"tls", "proxy"}
         address, load, stream = f"127.0.0.1:{self.ports['rtmp']}", "", ""
         if front:
             # Not by TCP: Nagle's algorithm, which the module leaves on, would merge frames on the way.
             address, load = f"unix:{folder}/rtmp", f"load_module {NGINX_STREAM};"
             ssl = self.SSL.format(*certificate.make(folder)) if "tls" in front else ""
             stream = self.FRONT.format(port=self.ports["rtmp"], ssl=ssl, address=address)
-        held = [setting.partition("=")[2] for setting in settings.split("+") if setting.startswith("buffer=")]
+        held = f"buffer {asked['buffer']}ms;" if "buffer" in asked else ""
         with open(os.path.join(folder, "conf"), "w", encoding="ascii") as file:
             file.write(self.CONFIGURATION.format(folder=folder, module=NGINX_MODULE, load=load, stream=stream, address=address,
-                                                 buffer="".join(f"buffer {ms}ms;" for ms in held), http=self.ports["http"]))
+                                                 buffer=held, http=self.ports["http"]))
         nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
         program = stack.enter_context(Program([*daemon_cpus(""), nginx, "-c", os.path.join(folder, "conf")], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile())))

@@ -1,5 +1,6 @@
 """What README.md shows of the daemon beside other servers, and of other uses of the library."""
 
+import math
 import textwrap
 
 from compare import scenarios, statistics, summary
@@ -48,20 +49,9 @@ FULL = 0.95  # Of its core, where a server falls behind: its cost is then too lo
 
 
 def load(recordings, name, variant):
-    """Of the server's core; None: not recorded."""
-    return summary.medians(recordings, name).get(variant, {}).get("load") if name in recordings else None
-
-
-def is_full(recordings, name, variant):
-    return (load(recordings, name, variant) or 0) >= FULL
-
-
-def keeps_up(recordings, name, variant):
-    return load(recordings, name, variant) is not None and not is_full(recordings, name, variant)
-
-
-def is_recorded(recordings, name, variant):
-    return load(recordings, name, variant) is not None
+    """Of the server's core, or of its part of one; nan: not recorded, which is neither below nor above anything."""
+    figures = summary.medians(recordings, name).get(variant, {}) if name in recordings else {}
+    return figures.get("load", math.nan)
 
 
 def both_sides(recordings, name, variant):
@@ -71,16 +61,16 @@ def both_sides(recordings, name, variant):
     figures = summary.medians(recordings, name).get(variant, {}) if name in recordings else {}
     delay = figures.get(scenarios.LATENCY, figures.get("unread_p99_us"))
     return (costs + (f"; {summary.milliseconds(delay)} ms" if delay else "") +
-            " (core full)" * is_full(recordings, name, variant))
+            " (core full)" * (load(recordings, name, variant) >= FULL))
 
 
-def compared(recordings, rows, cell, comparable):
-    """Rows of a table: of each server the cell, and behind it ours divided by theirs where the terms are equal."""
+def compared(recordings, rows, cell, most_load):
+    """Rows of a table: of each server the cell, and behind it ours divided by theirs where the terms are equal and both have less load."""
     shown = []
     for title, name, ours, equal, unequal in rows:
         cells = {other.partition("+")[0]: cell(recordings, name, other) for other in (*equal, *unequal)}
         for other in equal:
-            if comparable(recordings, name, ours) and comparable(recordings, name, other):
+            if all(load(recordings, name, one) < most_load for one in (ours, other)):
                 cells[other.partition("+")[0]] += f": {ratio(recordings, name, ours, other)}"
         theirs = [cells.get(other, "") for other in OTHERS]
         shown.append((title + summary.fewer(recordings, name), cell(recordings, name, ours), *theirs))
@@ -89,7 +79,7 @@ def compared(recordings, rows, cell, comparable):
 
 def servers(recordings):
     """The CPU of both sides, and ours divided by each other's where the terms are equal."""
-    return summary.table(("streams of 1 Mbit/s", *SERVERS), compared(recordings, ROWS, both_sides, keeps_up))
+    return summary.table(("streams of 1 Mbit/s", *SERVERS), compared(recordings, ROWS, both_sides, FULL))
 
 
 # Servers at the limit of their part of a core, which all are.
@@ -114,7 +104,7 @@ def served(recordings, name, variant):
 
 def capacity(recordings):
     """How many a fifth of a core serves, and ours divided by each other's where the terms are equal."""
-    return summary.table(("a fifth of a core serves", *SERVERS), compared(recordings, CAPACITIES, served, is_recorded))
+    return summary.table(("a fifth of a core serves", *SERVERS), compared(recordings, CAPACITIES, served, math.inf))
 
 
 def windows(recordings):

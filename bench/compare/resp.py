@@ -12,6 +12,7 @@ import time
 from compare import perf as counters
 from compare.measure import GRACE, RECEIVER_CPU, SENDER_CPU, Bench, costs, counts, cpu
 from compare.processes import Program, Refused, RunError
+from compare.scenarios import asked_of
 
 INSTALL = "tools/install-deps bench"
 TRIES = 5
@@ -93,11 +94,10 @@ class RespBench(Bench):
         with contextlib.ExitStack() as stack:
             server = stack.enter_context(Server(deadline))
             counting = stack.enter_context(counters.Counting(self.perf, events)) if events else None
-            name, *settings = variant.split("+")
-            command = [self.program, "--port", str(server.port), "--variant", name, "--command", scenario.command,
+            command = [self.program, "--port", str(server.port), "--variant", variant.partition("+")[0], "--command", scenario.command,
                        "--size", str(scenario.size), "--commands", str(plan["packets"]), *cpu(RECEIVER_CPU)]
-            for setting in settings:
-                command += ["--{}".format(setting.partition("=")[0]), setting.partition("=")[2]]
+            for name, value in asked_of(variant).items():
+                command += [f"--{name}", value]
             if counting:
                 command = counting.prefix + command + counting.option
             client = stack.enter_context(Program(command, deadline, counting.pass_fds if counting else ()))

@@ -16,6 +16,12 @@ PUBLISHER_ALL = "all_bytes_per_publisher"
 ROUNDS = 5  # Of a recording, unless it says otherwise.
 REAL = 68.0  # Frames of a real stream in a second: 25 pictures and 43 of audio.
 
+
+def asked_of(variant):
+    """The settings of a variant by their names; those without a value are empty."""
+    return dict(setting.partition("=")[::2] for setting in variant.split("+")[1:])
+
+
 BEST = "best"
 FLOORS = ("raw", "both-buffer")  # They do less than all of the work.
 

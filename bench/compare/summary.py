@@ -345,12 +345,16 @@ def uring_says(gains, ties, losses):
     return textwrap.wrap(text, 128, break_on_hyphens=False)
 
 
+def others(ties):
+    return f"the {len(ties)} others (a difference under 10 %, or rounds on both sides of 1)"
+
+
 def uring(recordings):
     """With all that it gains and loses in."""
     gains, ties, losses = uring_compared(recordings)
     listed = [", ".join(f"{what} {ratio:.2f}{'' if both is None else f' ({both:.2f})'}" for _, what, ratio, both in found)
               for found in (gains, losses)]
-    return uring_says(listed[0], f"the {len(ties)} others (a difference under 10 %, or rounds on both sides of 1)", listed[1])
+    return uring_says(listed[0], others(ties), listed[1])
 
 
 MOST_NAMED = 3
@@ -377,7 +381,7 @@ def uring_short(recordings):
     telling = {name for name, *_ in gains + losses}
     tied = dict.fromkeys(family(name, telling) for name, *_ in ties if name not in telling)
     among = f", among them all of {', '.join(tied)}" if tied else ""
-    return uring_says(span(sorted(gains, key=lambda one: one[2])), f"the {len(ties)} others (a difference under 10 %, or rounds on both sides of 1){among}",
+    return uring_says(span(sorted(gains, key=lambda one: one[2])), others(ties) + among,
                       span(sorted(losses, key=lambda one: -one[2])))
 
 

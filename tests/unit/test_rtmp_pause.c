@@ -21,13 +21,12 @@
 #include <sluice/flv.h>
 #include <sluice/rtmp.h>
 
-#include "daemon/config/command_line.h"
-#include "daemon/config/options_load.h"
 #include "daemon/protocols/flv/flv_session.h"
 #include "daemon/protocols/rtmp/rtmp_session.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
 #include "support/clock.h"
+#include "support/server_rig.h"
 #include "support/sockets.h"
 
 enum {
@@ -79,27 +78,7 @@ static const struct options *make_options(void) {
                      "600",
                      "--backend",
                      backend ? (char *)backend : "auto"};
-    struct config_errors errors = {0};
-    struct command_line line;
-    assert_true(command_line_parse(sizeof words / sizeof *words, words, &errors, &line));
-    const struct options *options = options_load(&line, NULL, NULL, NULL, &errors);
-    assert_non_null(options);
-    command_line_clear(&line);
-    return options;
-}
-
-/* The peer's socket. */
-static int connect_peer(struct rig *rig, const struct protocol *protocol) {
-    int fds[2];
-    sockets_tcp_pair(fds);
-    struct handover handover = {
-        .connection = {.fd = fds[0], .told = true},
-        .peer = {.ss_family = AF_INET},
-        .listener = {protocol, .stream = "live/a", .merge_window_ms = OPTIONS_MERGE_UNSET},
-    };
-    server_add_connection(rig->server);
-    handover_begin(rig->worker, &handover);
-    return fds[1];
+    return server_rig_options(sizeof words / sizeof *words, words);
 }
 
 static bool is_there(const struct rig *rig) {
@@ -199,7 +178,7 @@ static void publish(struct rig *rig) {
                                         0,   0,    0,    0, 0xaf,
                                         0,   0x12, 0x08, 0, 0,
                                         0,   15};
-    rig->publisher = connect_peer(rig, &flv_protocol);
+    rig->publisher = server_rig_connect(rig->server, &flv_protocol);
     sockets_write(rig->publisher, beginning, sizeof beginning);
     publish_frame(rig);
 }
@@ -214,7 +193,7 @@ static void rig_open(struct rig *rig) {
     rig->worker = server_worker(rig->server, 0);
     rig->loop = rig->worker->loop;
     publish(rig);
-    rig->peer = connect_peer(rig, &rtmp_protocol);
+    rig->peer = server_rig_connect(rig->server, &rtmp_protocol);
     rig->player = rig->worker->sessions;
     shake_hands(rig);
     send_command(rig, "connect", "live", NULL, -1);

@@ -15,14 +15,13 @@
 #include <cmocka.h>
 
 #include "daemon/admin/admin.h"
-#include "daemon/config/command_line.h"
-#include "daemon/config/options_load.h"
 #include "daemon/control/reload.h"
 #include "daemon/control/worker_query.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/protocols/rtsp/rtsp_session.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
+#include "support/server_rig.h"
 
 static const char requests[] = "DESCRIBE rtsp://a/live/a RTSP/1.0\r\nCSeq: 1\r\n\r\n"
                                "DESCRIBE rtsp://a/live/b RTSP/1.0\r\nCSeq: 2\r\n\r\n";
@@ -61,14 +60,9 @@ static void open_rig(struct rig *rig) {
                          "--backend",
                          backend ? (char *)backend : "auto",
                          NULL};
-    struct config_errors errors = {0};
-    struct command_line line;
     int fds[2];
     *rig = (struct rig){0};
-    assert_true(command_line_parse(sizeof arguments / sizeof *arguments - 1, arguments, &errors, &line));
-    rig->options = options_load(&line, NULL, NULL, NULL, &errors);
-    assert_non_null(rig->options);
-    command_line_clear(&line);
+    rig->options = server_rig_options(sizeof arguments / sizeof *arguments - 1, arguments);
     assert_int_equal(server_new(rig->options, &rig->server), 0);
     server_set_hook_asker(rig->server, ask, rig);
     struct worker *worker = server_worker(rig->server, 0);

@@ -19,14 +19,13 @@
 
 #include <sluice/flv.h>
 
-#include "daemon/config/command_line.h"
-#include "daemon/config/options_load.h"
 #include "daemon/protocols/flv/flv_session.h"
 #include "daemon/protocols/http/http_session.h"
 #include "daemon/protocols/rtsp/rtsp_session.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
 #include "support/clock.h"
+#include "support/server_rig.h"
 #include "support/sockets.h"
 
 enum {
@@ -74,28 +73,13 @@ static const struct options *make_options(const char *const more[]) {
     words[count++] = backend ? backend : "auto";
     for (; *more; more++)
         words[count++] = *more;
-    struct config_errors errors = {0};
-    struct command_line line;
-    assert_true(command_line_parse(count, (char **)words, &errors, &line));
-    const struct options *options = options_load(&line, NULL, NULL, NULL, &errors);
-    assert_non_null(options);
-    command_line_clear(&line);
-    return options;
+    return server_rig_options(count, (char **)words);
 }
 
 static void connect_peer(struct rig *rig, const struct protocol *protocol) {
-    int fds[2];
-    sockets_tcp_pair(fds);
-    struct handover handover = {
-        .connection = {.fd = fds[0], .told = true},
-        .peer = {.ss_family = AF_INET},
-        .listener = {protocol, .stream = "live/a", .merge_window_ms = OPTIONS_MERGE_UNSET},
-    };
-    server_add_connection(rig->server);
-    handover_begin(rig->worker, &handover);
+    rig->peer = server_rig_connect(rig->server, protocol);
     assert_non_null(rig->worker->sessions);
     rig->session = rig->worker->sessions;
-    rig->peer = fds[1];
 }
 
 /* @more: options, to NULL */
