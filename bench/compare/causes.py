@@ -10,8 +10,7 @@ from compare.scenarios import LATENCY, MISSES, WITHOUT_WAITS
 CAUSES = (
     ("A loaded core without a window", ("latency-90", "uring+merge-window=0", "*", LATENCY)),
     ("The interval between audio frames", ("*", "*", "*", LATENCY)),
-    ("Cold memory of cached groups", ("*publishers*", "*", "uring+gop-size=0", "*"), ("*publishers*", "*", "*", "user_us_per_frame"),
-     ("lines", "*", "*", MISSES)),
+    ("Cold memory of cached groups", ("*publishers*", "*", "uring+gop-size=0", "*"), ("lines", "*", "*", MISSES)),
     ("What TLS adds", ("tls-*", "*", "*", "*")),
     ("The kernel's part of a send", *((name, "*", "*", "*") for name in ("peers-players*", "capacity-players", "merge-window")),
      *((name, "*", "epoll", "*") for name in ("fanout-*", "*players", "*-to-*"))),

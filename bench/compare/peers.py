@@ -3,6 +3,7 @@ variant says otherwise."""
 
 import json
 import os
+import re
 import resource
 import shutil
 import socket
@@ -43,10 +44,28 @@ def find(variable, *names):
     return next(filter(None, map(shutil.which, names)), None)
 
 
+VERSION = re.compile(r"\b(?:v?\d+(?:\.\d+)+|[0-9a-f]{7,40})\b")  # A number, or a commit.
+
+
+def said(command):
+    """What a program that is asked says its version is; "unknown": nothing."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    found = VERSION.search(re.sub(r"\d{4}-\d\d-\d\d \S+", "", done.stdout + done.stderr))
+    return found.group() if found else "unknown"
+
+
 class Installed(Server):
     """One that is in no package: a program in PATH, or that the variable names."""
 
     PROGRAM = VARIABLE = None
+    ASK = "--version"
+
+    @classmethod
+    def version(cls):
+        return said([find(cls.VARIABLE, cls.PROGRAM), cls.ASK])
 
     @classmethod
     def missing(cls, _folder):
@@ -83,9 +102,16 @@ class NginxRtmp(Server):
     SSL = " ssl; ssl_protocols TLSv1.3; ssl_certificate {}; ssl_certificate_key {}"
 
     @staticmethod
-    def missing(_folder):
-        nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-        found = nginx and all(map(os.path.exists, (NGINX_MODULE, NGINX_STREAM)))
+    def program():
+        return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+    @classmethod
+    def version(cls):
+        return said([cls.program(), "-v"])
+
+    @classmethod
+    def missing(cls, _folder):
+        found = cls.program() and all(map(os.path.exists, (NGINX_MODULE, NGINX_STREAM)))
         return None if found else "there is no nginx with RTMP and streams: tools/install-deps bench"
 
     def __init__(self, stack, deadline, settings):
@@ -103,8 +129,7 @@ class NginxRtmp(Server):
         with open(os.path.join(folder, "conf"), "w", encoding="ascii") as file:
             file.write(self.CONFIGURATION.format(folder=folder, module=NGINX_MODULE, load=load, stream=stream, address=address,
                                                  buffer=held, http=self.ports["http"]))
-        nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-        program = stack.enter_context(Program([*daemon_cpus(""), nginx, "-c", os.path.join(folder, "conf")], deadline,
+        program = stack.enter_context(Program([*daemon_cpus(""), self.program(), "-c", os.path.join(folder, "conf")], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile())))
         self.pid = program.process.pid
         self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
@@ -172,7 +197,7 @@ class Srs(Installed):
     "srs+mw=N" a window of N ms however few the messages are, "srs+gop=0" no cached group, "srs+mr=N" reads publishers every N ms."""
 
     WINDOW_MS = 350  # By default.
-    PROGRAM, VARIABLE, OTHER_DESCRIPTORS = "srs", "SLUICE_BENCH_SRS", 200
+    PROGRAM, VARIABLE, ASK, OTHER_DESCRIPTORS = "srs", "SLUICE_BENCH_SRS", "-v", 200
     CONFIGURATION = """
         listen 127.0.0.1:{rtmp}; max_connections {connections}; daemon off; pid {folder}/pid; srs_log_tank console;
         srs_log_level_v2 error; work_dir {folder}; heartbeat {{ enabled off; }}
@@ -272,7 +297,7 @@ class ZlMediaKit(Installed):
     """ZLMediaKit with one thread, and without the conversions to other protocols that it makes by default: its HTTP API. "zlmediakit"
     sends each frame as it comes, as by default; "zlmediakit+mw=N" gathers for N ms."""
 
-    PROGRAM, VARIABLE, SECRET = "MediaServer", "SLUICE_BENCH_ZLMEDIAKIT", "bench"
+    PROGRAM, VARIABLE, ASK, SECRET = "MediaServer", "SLUICE_BENCH_ZLMEDIAKIT", "-v", "bench"
     CONFIGURATION = {
         "api": {"apiDebug": 0, "secret": SECRET},
         "general": {"listen_ip": "127.0.0.1", "mergeWriteMS": 0},
@@ -316,3 +341,8 @@ class ZlMediaKit(Installed):
 
 OTHERS = {"mediamtx": MediaMtx, "nginx-rtmp": NginxRtmp, "srs": Srs, "gortsplib": Gortsplib,
           "zlmediakit": ZlMediaKit}  # By the first word of a variant.
+
+
+def versions(names):
+    """Of those of these servers that say which they are, as text."""
+    return ", ".join(f"{name} {OTHERS[name].version()}" for name in sorted(names & OTHERS.keys()) if hasattr(OTHERS[name], "version"))

@@ -42,7 +42,7 @@ def ratio(recordings, name, ours, theirs):
     """Of the medians of the scenario's figure."""
     rounds = recordings[name].rounds if name in recordings else {}
     found = ours in rounds and theirs in rounds and statistics.ratio(rounds[ours], rounds[theirs], scenarios.BY_NAME[name].figure)
-    return f"{found['of_medians']:.2f}" if found else "-"
+    return summary.compared(found) if found else "-"
 
 
 FULL = 0.95  # Of its core, where a server falls behind: its cost is then too low, and is compared with none.
@@ -107,39 +107,41 @@ def capacity(recordings):
     return summary.table(("a fifth of a core serves", *SERVERS), compared(recordings, CAPACITIES, served, math.inf))
 
 
-def windows(recordings):
-    name, variants = "merge-window", [f"uring+merge-window={window}" for window in scenarios.WINDOWS]
-    costs = [median(recordings, name, variant, scenarios.PER_MBIT) for variant in variants]
-    memory = median(recordings, scenarios.GROWTH.name, "uring+rtmp", scenarios.PLAYER_BYTES, "{:.1f}", 1000)
-    return costs, (f"`sluiced` by RTMP, one real stream of 1 Mbit/s to 500 players: {costs[0]} microseconds of CPU per Mbit delivered "
-                   f"without a merge window, {costs[1]} with 20 ms, {costs[2]} with 100 ms, {costs[3]} with 350 ms "
-                   f"(`--merge-window`); {memory} KB of memory for each further player{summary.fewer(recordings, name)}.")
+def memory(recordings):
+    figures = [median(recordings, scenarios.GROWTH.name, "uring+rtmp", key, "{:.1f}", 1000)
+               for key in (scenarios.PLAYER_BYTES, scenarios.PUBLISHER_ALL)]
+    return figures, (f"Memory of `sluiced`, by RTMP: {figures[0]} KB for each further player, {figures[1]} KB for each further publisher "
+                     "besides its group of pictures.")
 
 
-def rtsp(recordings):
-    names = ("rtsp-publishers", "rtsp-players")
-    costs = [median(recordings, name, variant, scenarios.PER_MBIT) for name in names for variant in ("uring", "uring+flv")]
-    return costs, (f"RTSP: {costs[0]} microseconds per Mbit received from 100 publishers of 1 Mbit/s (the same media in FLV: {costs[1]}); "
-                   f"{costs[2]} per Mbit delivered to 1,000 players (FLV: {costs[3]}){summary.fewer(recordings, *names)}.")
+def protocols(recordings):
+    names = ("rtmp-publishers", "rtsp-publishers", "rtmp-players", "rtsp-players")
+    ratios = [ratio(recordings, name, "uring", "uring+flv") for name in names]
+    return ratios, (f"The CPU of `sluiced` by other protocols, divided by that of the same media by FLV: 100 publishers by RTMP {ratios[0]}, by "
+                    f"RTSP {ratios[1]}; 500 players by RTMP {ratios[2]}, 1,000 by RTSP {ratios[3]}{summary.fewer(recordings, *names)}.")
 
 
 def delay(recordings):
     delays = [median(recordings, "latency-10", variant, key, "{:.1f}", 1000) for variant in ("uring", "uring+merge-window=0")
               for key in ("p50_us", "p99_us")]
     without = "" if "-" in delays[2:] else f"; without one {delays[2]} and {delays[3]} ms"
-    return delays, (f"Delay from publisher to player at a tenth of a core's capacity: median {delays[0]} ms, 99 % within {delays[1]} ms, most of it "
-                    f"the automatic merge window{without}{summary.fewer(recordings, 'latency-10')}.")
+    streams = median(recordings, "latency-10", "uring", "streams")
+    return delays, (f"Delay from publisher to player with {streams} streams to 10 players each, a tenth of what a core serves without a window: "
+                    f"median {delays[0]} ms, 99 % within {delays[1]} ms, most of it the automatic merge window"
+                    f"{without}{summary.fewer(recordings, 'latency-10')}.")
 
 
 def clients(recordings):
     names = ("resp-get-1m", "websocket")
-    ratios = [ratio(recordings, name, "uring", theirs) for name, theirs in zip(names, ("hiredis", "evbuffer"))]
-    return ratios, (f"GET of 1 MiB from Redis into the caller's memory: {ratios[0]} of hiredis. WebSocket echo of 50-byte messages: "
-                    f"{ratios[1]} of libevent's bufferevent{summary.fewer(recordings, *names)}.")
+    ratios = [ratio(recordings, *one) for one in ((names[0], "uring", "hiredis"), (names[0], *scenarios.MALLOCED, "hiredis"),
+                                                  (names[1], "uring", "evbuffer"))]
+    return ratios, (f"GET of 1 MiB from Redis into the caller's memory: {ratios[0]} of hiredis if the memory starts on a page boundary, "
+                    f"{ratios[1]} if it is from `malloc()` (\"Alignment\" in `bench/EXPERIMENTS.md`). WebSocket echo of 50-byte messages: "
+                    f"{ratios[2]} of libevent's bufferevent, which reads 4 KiB at a time{summary.fewer(recordings, *names)}.")
 
 
 def others(recordings):
     """A point for each kind of use; without those of which nothing is recorded. "-" is not recorded yet."""
-    points = [one(recordings) for one in (windows, rtsp, delay, clients)]
+    points = [one(recordings) for one in (memory, protocols, delay, clients)]
     return [line for figures, point in points if set(figures) != {"-"}
             for line in textwrap.wrap("- " + point, 128, subsequent_indent="  ", break_on_hyphens=False)]

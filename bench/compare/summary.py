@@ -13,6 +13,11 @@ def figure(value):
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def beside(value, bound):
+    """As many digits more as tell it from its bound."""
+    return next((shown for shown in (figure(value), f"{value:.4g}", f"{value:.6g}") if shown != figure(bound)), figure(value))
+
+
 def thousands(value):
     """A whole number, with a comma where it has five digits and more."""
     return f"{value:.0f}" if value < 9999.5 else f"{value:,.0f}"
@@ -68,7 +73,7 @@ def targets(recordings):
         unit = known.get(target["figure"]) or report.UNITS.get(target["figure"], target["figure"])
         each, verdict = target["each"], target["verdict"]
         rows.append((f"`{name}`", f"{report.compared(target, '`{}`')}, {unit}", f"{'>=' if target['least'] else '<='} {figure(target['bound'])}",
-                     figure(target["measured"]), f"{figure(min(each))} to {figure(max(each))}" if len(each) > 1 else "",
+                     beside(target["measured"], target["bound"]), f"{figure(min(each))} to {figure(max(each))}" if len(each) > 1 else "",
                      "**missed**: " + why(name, target) if verdict == statistics.MISSED else verdict))
         found[verdict] += 1
     met, tied, missed = found.values()
@@ -233,9 +238,14 @@ def capacity(recordings):
 COSTS = (
     ("100 streams as fast as they go", "saturated", "uring+plain=1", "epoll-pool+plain=1"),
     ("one such stream", "fat", "uring+plain=1", "epoll-pool+plain=1"),
-    ("100 real streams of 4 Mbit/s, window of 5 ms", "paced-real", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("100 real streams of 4 Mbit/s, independent", "paced-real", "uring+plain=1", "epoll-pool+plain=1"),
+    ("the same, window of 5 ms", "paced-real", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("the same, sent in ticks of 5 ms", "paced-real-ticks", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("the same, late at random", "paced-real-poisson", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("100 streams of 4 Mbit/s in frames of 16 KiB, 5 ms", "paced", "uring+batch=5000", "epoll-pool+batch=5000"),
-    ("the same, written 1400 bytes at a time", "paced-1400", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("the same, each frame held for a second", "kept-second", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("the same, each frame read by another thread", "kept-thread", "uring+batch=5000", "epoll-pool+batch=5000"),
+    ("frames of 16 KiB written 1400 bytes at a time, 5 ms", "paced-1400", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1000 streams of 30 packets of 1 KiB a second, 5 ms", "many", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1 KiB in writes of 256 to 2048 bytes, 2 ms", "network-normal", "uring+batch=2000", "epoll-pool+batch=2000"),
     ("1 KiB in writes of 1 to 128 bytes, 2 ms", "network-worst", "uring+batch=2000", "epoll-pool+batch=2000"),
@@ -255,10 +265,11 @@ def compared_with(ours, pool):
 
 
 def cost_ratios(recordings):
-    """CPU per GB, ours divided by each other's with the same window: the load, and a ratio, or None if it is not recorded."""
+    """CPU per GB, ours divided by each other's with the same window: the load, and what statistics.ratio() finds, or None if it is
+    not recorded."""
     for load, name, ours, pool in COSTS:
         ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours]
-        yield load, [ratios[theirs]["of_medians"] if theirs in ratios else None for theirs in compared_with(ours, pool)]
+        yield load, [ratios.get(theirs) for theirs in compared_with(ours, pool)]
 
 
 def both_s_per_gb(figures):
@@ -272,15 +283,16 @@ def costs(recordings):
     for (load, ratios), (_, name, ours, pool) in zip(cost_ratios(recordings), COSTS):
         figures = medians(recordings, name)
         rows.append((load + fewer(recordings, name), f"{figures[ours][scenarios.CPU]:.2f}, {sender_s_per_gb(figures[ours]):.2f}",
-                     *("-" if ratio is None else f"{ratio:.2f}, {both_s_per_gb(figures[ours]) / both_s_per_gb(figures[theirs]):.2f}"
-                       for ratio, theirs in zip(ratios, compared_with(ours, pool)))))
+                     *(f"{compared(found)}, {both_s_per_gb(figures[ours]) / both_s_per_gb(figures[theirs]):.2f}" if found else "-"
+                       for found, theirs in zip(ratios, compared_with(ours, pool)))))
     return table(("load", "CPU s/GB: our receiver, its sender", *COMPARED), rows)
 
 
 def costs_plot(recordings):
     """The same as SVG."""
     return plot.groups("CPU per GB received: libsluice on io_uring divided by others",
-                       "Medians. Shorter is less CPU; the red line is equal cost.", COMPARED, list(cost_ratios(recordings)))
+                       "Medians. Shorter is less CPU; the red line is equal cost.", COMPARED,
+                       [(load, [found and found["of_medians"] for found in ratios]) for load, ratios in cost_ratios(recordings)])
 
 
 def cache_lines(recordings):
@@ -307,6 +319,11 @@ def is_less(found):
     if abs(found["of_medians"] - 1) <= TIE or found["least"] <= 1 <= found["most"]:
         return None
     return found["of_medians"] < 1
+
+
+def compared(found):
+    """A ratio as text, in italics if it is a tie."""
+    return f"{found['of_medians']:.2f}" if is_less(found) is not None else f"*{found['of_medians']:.2f}*"
 
 
 def both_sides(scenario, figures):
