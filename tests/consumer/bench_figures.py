@@ -98,7 +98,7 @@ class Figures(unittest.TestCase):
                                                     "shared-buffer": 2, "raw": 2})
         self.set_rounds("resp-get-1m", "cpu_s_per_gb", {"uring": 1, "hiredis": 8})
         found = ("--- README.md", "--- bench/TARGETS.md", "+| 100 streams as fast as they go", " | 3.00, ", " | 0.25, ", " | 1.50, ",
-                 "+| `saturated` | `uring` / `raw`, CPU per GB | <= 1.1 | 1.5 | 1.5 to 1.5 | **missed**: [A reference to each frame](#", "into the caller's memory: 0.12 of hiredis")
+                 "+| `saturated` | `uring+plain=1` / `raw`, CPU per GB | <= 1.1 | 1.5 | 1.5 to 1.5 | **missed**: [A reference to each frame](#", "into the caller's memory: 0.12 of hiredis")
         self.finds(*found, "--- bench/results/costs.svg")
         self.assertEqual(self.run_it("--update"), (0, ""))
         self.assertEqual(self.run_it("--check"), (0, ""))
