@@ -5,7 +5,7 @@ Each takes the recordings by their names. targets() and lines() show what there 
 
 import textwrap
 
-from compare import causes, plot, report, scenarios, statistics
+from compare import causes, network, plot, report, scenarios, statistics
 
 
 def figure(value):
@@ -422,14 +422,18 @@ LEAST_S = 3  # A run should last.
 
 
 def unrecorded(recordings):
-    """Scenarios that have no recording, those whose recordings are without some of their variants, and those with short runs."""
+    """Scenarios that have no recording, those whose recordings are without some of their variants, with another congestion control or
+    with short runs."""
     without = [name for name in scenarios.BY_NAME if name not in recordings]
     partly = [name for name, scenario in scenarios.BY_NAME.items()
               if name in recordings and not set(scenario.variants) <= recordings[name].rounds.keys()]
     brief = [name for name, scenario in scenarios.BY_NAME.items() if name in recordings and scenario not in scenarios.BY_OPTION
              and min(run.get("wall_s", LEAST_S) for runs in recordings[name].rounds.values() for run in runs) < 0.98 * LEAST_S]
+    paced = [name for name, scenario in scenarios.BY_NAME.items() if name in recordings and scenario not in scenarios.BY_OPTION
+             and not isinstance(scenario, scenarios.Memory) and not network.is_as_recorded(recordings[name].machine.get("network", ""))]
     points = (("Not recorded yet", without),
               ("Recorded without variants that were added later or were not installed", partly),
+              ("Recorded with BBR, which this machine has by default", paced),
               (f"Recorded with runs, or one at least, of less than {LEAST_S} s", brief))
     return [line for heading, found in points
             for line in textwrap.wrap(f"- {heading}: {', '.join(f'`{name}`' for name in found) or 'none'}.", 128,
