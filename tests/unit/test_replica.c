@@ -90,12 +90,16 @@ static void begin(feed_rig *rig) {
     publishing_begin(rig->stream, rig->loops[0].pool, &rig->chain, &rig->flv);
 }
 
-static void end(feed_rig *rig) {
+static void end_at(feed_rig *rig, uint64_t now) {
     sluice_chain_free(rig->chain);
     sluice_flv_free(rig->flv);
     rig->chain = NULL;
     rig->flv = NULL;
-    stream_detach(rig->stream, sluice_loop_now(rig->loops[0].loop));
+    stream_detach(rig->stream, now);
+}
+
+static void end(feed_rig *rig) {
+    end_at(rig, sluice_loop_now(rig->loops[0].loop));
 }
 
 /* As many turns as what was posted takes, by this very thread: nothing has to be waited for. */
@@ -329,6 +333,26 @@ static void publishers_come_and_go(void **state) {
     rig_close(&rig);
 }
 
+/* The turn of the stream's worker may be later than that of the other one. */
+static void players_wait_though_the_publisher_has_left_later(void **state) {
+    (void)state;
+    enum { AHEAD = 5, WAIT = 1000 };
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *there = join_there(&rig);
+    begin(&rig);
+    publish(&rig, 1);
+    take_all(&rig);
+    uint64_t now = sluice_loop_now(rig.loops[1].loop) + 1000;
+    end_at(&rig, now + AHEAD);
+    turn_both(&rig);
+    assert_false(there->player.stream->live);
+    assert_false(stream_is_given_up(there->player.stream, 0, WAIT, now));
+    assert_false(stream_is_given_up(there->player.stream, 0, WAIT, now + AHEAD + WAIT - 1));
+    assert_true(stream_is_given_up(there->player.stream, 0, WAIT, now + AHEAD + WAIT));
+    rig_close(&rig);
+}
+
 /* Memory for messages runs out for a while: what was lost is a gap, and what has become of the
  * stream is told later. */
 static void messages_find_no_memory(void **state) {
@@ -541,17 +565,12 @@ static void workers_end_in_any_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_get_the_same),
-        cmocka_unit_test(replica_begins_like_its_stream),
-        cmocka_unit_test(publishers_come_and_go),
-        cmocka_unit_test(messages_find_no_memory),
-        cmocka_unit_test(a_gap_is_behind_what_is_kept),
-        cmocka_unit_test(a_block_is_lent_once),
-        cmocka_unit_test(what_is_lent_is_bounded),
-        cmocka_unit_test(feed_ends_without_players),
-        cmocka_unit_test(feed_closes_with_a_batch_in_hand),
-        cmocka_unit_test(workers_end_in_any_order),
-        cmocka_unit_test(feed_begins_with_the_first_tag),
+        cmocka_unit_test(both_get_the_same),         cmocka_unit_test(replica_begins_like_its_stream),
+        cmocka_unit_test(publishers_come_and_go),    cmocka_unit_test(players_wait_though_the_publisher_has_left_later),
+        cmocka_unit_test(messages_find_no_memory),   cmocka_unit_test(a_gap_is_behind_what_is_kept),
+        cmocka_unit_test(a_block_is_lent_once),      cmocka_unit_test(what_is_lent_is_bounded),
+        cmocka_unit_test(feed_ends_without_players), cmocka_unit_test(feed_closes_with_a_batch_in_hand),
+        cmocka_unit_test(workers_end_in_any_order),  cmocka_unit_test(feed_begins_with_the_first_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

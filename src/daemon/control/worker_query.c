@@ -9,7 +9,9 @@
 #include "daemon/control/wakeup.h"
 #include "daemon/server/server.h"
 
-enum { ASKS_MOST = 64 }; /* out at a time */
+/* Out at a time: the API's, one for each of its 64 connections, and those of the daemon itself, the
+ * watchdog's among them. */
+enum { ASKS_MOST = 128 };
 
 /* One worker's part of a question. */
 struct part {

@@ -111,8 +111,8 @@ static bool look_whether_short(struct replica_site *here) {
 /* There. */
 static void make_room(void *user) {
     struct replica *feed = user;
-    bool groups = atomic_load(&feed->room_of_groups);
     atomic_store(&feed->room_is_asked, false);
+    bool groups = atomic_exchange(&feed->room_of_groups, false);
     for (int round = 0; round < ROOM_ROUNDS && lent(feed) > feed->here->most_lent / 2; round++)
         if (!reclaim_replicas(feed->there->registry, feed->here, groups))
             break;
@@ -120,7 +120,8 @@ static void make_room(void *user) {
 }
 
 static void want_room(struct replica *feed, bool groups) {
-    atomic_store(&feed->room_of_groups, groups);
+    if (groups) /* a request that is under way may ask for less */
+        atomic_store(&feed->room_of_groups, true);
     if (atomic_load(feed->here->over) || atomic_exchange(&feed->room_is_asked, true))
         return;
     sluice_loop_post_call(feed->there->loop, &feed->room_call, make_room, ref(feed));

@@ -245,7 +245,9 @@ void stream_detach(struct stream *stream, uint64_t now) {
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now) {
     uint64_t since = stream->left_at > joined ? stream->left_at : joined;
     bool is_searched = stream->cluster.search == STREAM_SEARCH_ASKS || stream->cluster.search == STREAM_SEARCH_COMES;
-    return !stream->live && !publish_lock_is_reserved(stream, now) && !is_searched && now - since >= wait_ms;
+    /* A replica's publisher has left by the clock of another worker, whose turn may be later. */
+    return !stream->live && !publish_lock_is_reserved(stream, now) && !is_searched && now >= since &&
+           now - since >= wait_ms;
 }
 
 void stream_set_search(struct stream *stream, enum stream_search search) {
@@ -679,6 +681,17 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     packet_unref(packet);
 }
 
+/*
+ * A header that players with a wire format of their own need no more than once: they see that it is
+ * another one. RTP is made with the header that the packetizer was given last.
+ */
+static void tell_packetizer(struct stream *replica, struct packet *header) {
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(replica, &walk); sink; sink = stream_next_sink(replica, &walk))
+        if (sink->type->rank == SINK_PACKETIZER)
+            sink->type->packet(sink, replica, header, 0);
+}
+
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
     int error = take_replica_track(replica, tag);
     struct packet *packet = error ? NULL : make_replica_packet(replica, tag);
@@ -687,6 +700,8 @@ void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool i
         return;
     }
     set_header(replica, packet);
+    if (!in_group && (packet->role == PACKET_VIDEO_HEADER || packet->role == PACKET_AUDIO_HEADER))
+        tell_packetizer(replica, packet);
     if (in_group)
         gop_open(&replica->gop, packet, &replica->headers, opening_blocks(replica));
     packet_unref(packet);
