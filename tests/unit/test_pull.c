@@ -112,6 +112,20 @@ static void silence_and_keep_alive(void **state) {
     assert_int_equal(outgoing_tick(&machine, START + 19000, false), OUTGOING_GIVE_UP);
 }
 
+/* A peer that has not said how long its sessions last is not asked, however long it plays. */
+static void nobody_is_kept_alive_unasked(void **state) {
+    (void)state;
+    struct outgoing machine;
+    outgoing_init(&machine, false, START);
+    outgoing_tick(&machine, START, false);
+    play(&machine, START);
+    for (uint64_t days = 0; days < 200; days++) {
+        const uint64_t now = START + days * 86400000;
+        outgoing_media(&machine, now);
+        assert_int_equal(outgoing_tick(&machine, now, false), OUTGOING_NOTHING);
+    }
+}
+
 static void on_demand(void **state) {
     (void)state;
     struct outgoing machine;
@@ -508,6 +522,7 @@ int main(void) {
         cmocka_unit_test(every_step_has_its_time),
         cmocka_unit_test(waits_longer_each_time),
         cmocka_unit_test(silence_and_keep_alive),
+        cmocka_unit_test(nobody_is_kept_alive_unasked),
         cmocka_unit_test(on_demand),
         cmocka_unit_test(redirects_are_bounded),
         cmocka_unit_test(options_are_read),

@@ -374,7 +374,8 @@ static void obey(struct pull *pull, enum outgoing_order order) {
         begin(pull);
         break;
     case OUTGOING_KEEP_ALIVE:
-        pull->option.type->keep_alive(pull->session);
+        if (pull->option.type->keep_alive)
+            pull->option.type->keep_alive(pull->session);
         break;
     case OUTGOING_LEAVE:
         leave(pull, 0);

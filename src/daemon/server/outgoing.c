@@ -33,7 +33,7 @@ static enum outgoing_order begin(struct outgoing *machine, uint64_t now) {
 static enum outgoing_order tick_active(struct outgoing *machine, uint64_t now) {
     if (now - machine->media_at >= OUTGOING_SILENCE_MS)
         return OUTGOING_GIVE_UP;
-    if (now - machine->asked_at < machine->keep_alive_ms)
+    if (machine->keep_alive_ms == OUTGOING_NO_KEEP_ALIVE || now - machine->asked_at < machine->keep_alive_ms)
         return OUTGOING_NOTHING;
     machine->asked_at = now;
     return OUTGOING_KEEP_ALIVE;
@@ -87,7 +87,7 @@ enum outgoing_order outgoing_wanted(struct outgoing *machine, uint64_t now) {
 }
 
 void outgoing_connected(struct outgoing *machine, uint64_t now) {
-    machine->keep_alive_ms = UINT32_MAX;
+    machine->keep_alive_ms = OUTGOING_NO_KEEP_ALIVE;
     enter(machine, OUTGOING_NEGOTIATING, now);
 }
 

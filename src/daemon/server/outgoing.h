@@ -20,6 +20,7 @@ enum {
     /* plus up to a quarter by chance, so that many do not come back at once */
     OUTGOING_BACKOFF_MOST_MS = 24000,
     OUTGOING_REDIRECTS = 5, /* that are followed in one attempt */
+    OUTGOING_NO_KEEP_ALIVE = 0,
 };
 
 enum outgoing_state {
@@ -56,6 +57,7 @@ struct outgoing {
     uint64_t retry_at;  /* in OUTGOING_BACKOFF */
     uint64_t media_at;  /* in OUTGOING_ACTIVE: when some last came */
     uint64_t asked_at;  /* in OUTGOING_ACTIVE: the last request */
+    /* between requests; or OUTGOING_NO_KEEP_ALIVE: the peer has not said that it wants any */
     uint32_t keep_alive_ms;
     unsigned failures; /* since it was last stable */
     unsigned redirects;
