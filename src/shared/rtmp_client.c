@@ -22,8 +22,9 @@ enum {
     VIDEO_CHANNEL = 6,
     PLAY_CHUNK = 4096, /* a player sends commands alone */
     PLAY_BUFFER_MS = 3000,
-    CODE = 64,        /* bytes of a status code */
-    COMMANDS = 65536, /* longest message that a publisher gets */
+    CODE = 64,                           /* bytes of a status code */
+    COMMANDS = 65536,                    /* longest message that a publisher gets */
+    WORK_MOST = 4 * RTMP_CLIENT_COMMAND, /* of one rtmp_client_feed(), besides tags */
 };
 
 struct rtmp_client {
@@ -44,6 +45,7 @@ struct rtmp_client {
     uint32_t window;                  /* announced likewise; 0: none */
     uint32_t stream;                  /* the server's number of the message stream */
     unsigned capabilities;            /* of the server: RTMP_CAN_... */
+    uint32_t work;                    /* of the last rtmp_client_feed(): see rtmp_client_work() */
     int error;                        /* in RTMP_CLIENT_ENDED */
     char reason[RTMP_CLIENT_REASON];
 
@@ -495,6 +497,13 @@ static int take(struct rtmp_client *client, sluice_rtmp_message *message) {
     return 0;
 }
 
+/* What a message or a part has cost. A tag is its user's to count. */
+static void add_work(struct rtmp_client *client, uint8_t type) {
+    const bool is_command = type == SLUICE_RTMP_COMMAND || type == SLUICE_RTMP_COMMAND3;
+    if (!client->payload)
+        client->work += is_command ? RTMP_CLIENT_COMMAND : 1;
+}
+
 /* One step: a tag, a part, or a message. 1: there may be more; 0: more bytes are needed. */
 static int step(struct rtmp_client *client, sluice_chain *chain, bool *rests) {
     sluice_rtmp_message *message;
@@ -507,11 +516,13 @@ static int step(struct rtmp_client *client, sluice_chain *chain, bool *rests) {
     }
     if (client->message) {
         result = next_part(client);
+        add_work(client, SLUICE_RTMP_AGGREGATE);
         return result < 0 ? fail_by(client, result) : 1;
     }
     result = sluice_rtmp_next(client->framer, chain, &message);
     if (result == 1) {
         result = take(client, message);
+        add_work(client, message->type);
         return result < 0 ? fail_by(client, result) : 1;
     }
     *rests = result == 2;
@@ -581,14 +592,19 @@ void rtmp_client_free(struct rtmp_client *client) {
 int rtmp_client_feed(struct rtmp_client *client, sluice_chain *chain, uint64_t now) {
     bool rests = false;
     int result = 1;
+    client->work = 0;
     if (client->state == RTMP_CLIENT_ENDED)
         return client->error;
     client->now = now;
     if (client->handshake)
         result = shake(client, chain);
-    while (result > 0 && !rests)
+    while (result > 0 && !rests && client->work < WORK_MOST)
         result = step(client, chain, &rests);
     return result;
+}
+
+uint32_t rtmp_client_work(const struct rtmp_client *client) {
+    return client->work;
 }
 
 size_t rtmp_client_need(const struct rtmp_client *client) {

@@ -44,6 +44,7 @@ enum {
      * allocates buffers of this size.
      */
     RTMP_CLIENT_CHUNK = 1 << 20,
+    RTMP_CLIENT_COMMAND = 16, /* messages that a command costs as much as */
 };
 
 enum rtmp_client_mode { RTMP_CLIENT_PLAY, RTMP_CLIENT_PUBLISH };
@@ -100,14 +101,19 @@ int rtmp_client_new(const struct rtmp_client_options *options, struct rtmp_clien
 void rtmp_client_free(struct rtmp_client *client);
 
 /*
- * Goes on with what has been received. 0: more bytes are needed. 1: there is more to do at once; in
- * a later turn, where others wait. Or for good: -ERESTART (see above), -ECONNREFUSED (the server
- * refuses), -ENOENT (it has no such stream), -EACCES (the login is wrong), -ENOKEY (a login is
- * wanted, and there is none), -ENODATA (the server has ended the stream), -EPROTO, -EMSGSIZE,
- * -EOPNOTSUPP, -EPROTONOSUPPORT, -ENOBUFS (the pool is short, or the server asks for replies and
- * reads none), -ENOMEM, -EIO, or the error of the tag event
+ * Goes on with what has been received. 0: more bytes are needed. 1: there may be more to do at
+ * once, as after each few dozen messages that are no tags; in a later turn, where others wait. Or
+ * for good: -ERESTART (see above), -ECONNREFUSED (the server refuses), -ENOENT (it has no such
+ * stream), -EACCES (the login is wrong), -ENOKEY (a login is wanted, and there is none), -ENODATA
+ * (the server has ended the stream), -EPROTO, -EMSGSIZE, -EOPNOTSUPP, -EPROTONOSUPPORT, -ENOBUFS
+ * (the pool is short, or the server asks for replies and reads none), -ENOMEM, -EIO, or the error
+ * of the tag event
  */
 int rtmp_client_feed(struct rtmp_client *client, sluice_chain *chain, uint64_t now);
+
+/* What the last rtmp_client_feed() has handled besides tags, in messages: for a user with a
+ * budget. */
+uint32_t rtmp_client_work(const struct rtmp_client *client);
 
 /* Bytes that the chain must hold before rtmp_client_feed() can go on; at least 1. */
 size_t rtmp_client_need(const struct rtmp_client *client);

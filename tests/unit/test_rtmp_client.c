@@ -573,6 +573,36 @@ static void pings_are_answered_within_a_bound(void **state) {
     close_client(d);
 }
 
+/* Messages that are no tags, as many as a server likes: one call handles some of them. */
+static void messages_without_tags_are_shared_out(void **state) {
+    enum { MESSAGES = 2000, FEW = 64 };
+    struct dialogue *d = &dialogue;
+    unsigned feeds = 0;
+    int result;
+    (void)state;
+    *d = (struct dialogue){0};
+    open_client(d, RTMP_CLIENT_PLAY, "rtmp://host/live/cam", LIMIT);
+    start_player(d);
+    for (int i = 0; i < MESSAGES; i++)
+        MESSAGE(SLUICE_RTMP_AUDIO, 5, "");
+    MESSAGE(SLUICE_RTMP_AUDIO, 7, "\xaf\x01sound");
+    while ((result = feed_client(d)) == 1) {
+        assert_int_equal(rtmp_client_work(d->client), FEW);
+        feeds++;
+    }
+    assert_int_equal(result, 0);
+    assert_int_equal(feeds, MESSAGES / FEW);
+    assert_int_equal(d->tags, 1);
+    /* Each command costs as much as many of them. */
+    for (int i = 0; i < FEW; i++)
+        MESSAGE(SLUICE_RTMP_COMMAND, 0, "\x02\0\x0bonFCPublish");
+    for (feeds = 0; (result = feed_client(d)) == 1; feeds++)
+        assert_int_equal(rtmp_client_work(d->client), FEW);
+    assert_int_equal(result, 0);
+    assert_int_equal(feeds, RTMP_CLIENT_COMMAND);
+    close_client(d);
+}
+
 static void each_step_has_its_time(void **state) {
     struct dialogue *d = &dialogue;
     (void)state;
@@ -694,6 +724,7 @@ int main(void) {
         cmocka_unit_test(refusals_have_the_servers_code),
         cmocka_unit_test(a_login_goes_on_at_the_next_connection),
         cmocka_unit_test(pings_are_answered_within_a_bound),
+        cmocka_unit_test(messages_without_tags_are_shared_out),
         cmocka_unit_test(each_step_has_its_time),
         cmocka_unit_test(servers_announce_capabilities),
         cmocka_unit_test(what_is_not_rtmp_is_refused),

@@ -107,7 +107,12 @@ static void running(void *user) {
 static void received(struct forward_session *base, sluice_chain *chain) {
     struct forward_rtmp_session *session = of(base);
     const char *before = rtmp_client_step(session->client);
-    int result = rtmp_client_feed(session->client, chain, worker_now(base->base.worker));
+    int result = 1;
+    budget_begin(&base->base);
+    while (result > 0 && !base->base.closing && !budget_is_spent(&base->base.budget)) {
+        result = rtmp_client_feed(session->client, chain, worker_now(base->base.worker));
+        budget_charge_many(&base->base.budget, 1 + rtmp_client_work(session->client));
+    }
     if (base->base.closing)
         return;
     if (result < 0) {
@@ -117,9 +122,8 @@ static void received(struct forward_session *base, sluice_chain *chain) {
     const char *step = rtmp_client_step(session->client);
     if (base->forward && base->forward->machine.state == OUTGOING_NEGOTIATING && strcmp(step, before) != 0)
         forward_begin_step(base->forward, step);
-    if (result > 0)
-        session_again(&base->base);
-    session_set_need(&base->base, rtmp_client_need(session->client));
+    if (!budget_end(&base->base, chain))
+        session_set_need(&base->base, rtmp_client_need(session->client));
 }
 
 static void done(struct forward_session *base, bool is_whole) {

@@ -150,7 +150,7 @@ static void take(struct pull_rtmp_session *session) {
     budget_begin(&session->base);
     while (result > 0 && !budget_is_spent(&session->base.budget) && !is_waiting(session)) {
         result = rtmp_client_feed(session->client, session_chain(&session->base), now_of(session));
-        budget_charge(&session->base.budget);
+        budget_charge_many(&session->base.budget, 1 + rtmp_client_work(session->client));
     }
     if (result < 0 || session->error) {
         end(session, result);
