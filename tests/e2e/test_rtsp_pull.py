@@ -194,6 +194,22 @@ class ReconnectTest(unittest.TestCase):
         camera.close()
         daemon.blocks_settled()
 
+    def test_no_frame(self):
+        """Packets that never become a frame are not silence; the pull ends, and begins again."""
+        camera = Camera(self, media=False).start()
+        daemon = puller(self, camera.url() + "=live/x", options=("--first-data", "1"))
+        wait_state(daemon, "playing")
+
+        def end():
+            with harness.contextlib.suppress(OSError):
+                camera.send(0, struct.pack(">BBHII", 0x80, 0x80 | 97, 1, 1, 0x1234) + b"no picture")
+            return daemon.log("pull", state="waiting")
+        line, = harness.wait_until(end, "the end of the pull")
+        self.assertEqual(line.fields["reason"], "frame timeout")
+        camera.wait_request("TEARDOWN")
+        wait_state(daemon, "playing", count=2)
+        camera.close()
+
     def test_goodbye(self):
         """An RTCP BYE of the camera's only source ends the pull there and then; one of another's means nothing."""
         camera = Camera(self, media=False).start()

@@ -281,6 +281,7 @@ static void on_good_reply(struct pull_rtsp_session *session, const sluice_rtsp_m
         on_set_up(session, reply);
         break;
     default:
+        publisher_expect(session->source.publisher, now_of(session));
         pull_begin_playing(session->pull);
         break;
     }
@@ -476,13 +477,24 @@ static bool is_slow(struct pull_rtsp_session *session, uint64_t now) {
     return pace_is_late(&session->base.pace, &look, now);
 }
 
+/* Whether packets have come since the answer to PLAY, and no frame of them. */
+static bool is_late(const struct pull_rtsp_session *session, uint64_t now) {
+    return session->pull->machine.state == OUTGOING_ACTIVE && publisher_is_late(session->source.publisher, now);
+}
+
 /* The pull has its own deadlines; what has not been read does not count. */
 static void tick(struct session *base, uint64_t now) {
     struct pull_rtsp_session *session = of(base);
-    if (session->pull && base->held_up) {
+    const bool is_publishing = session->pull && session->source.publisher;
+    if (session->pull && base->held_up)
         pull_held_up(session->pull, now);
+    if (is_publishing && base->held_up)
+        publisher_expect(session->source.publisher, now);
+    if (is_publishing && is_late(session, now)) {
+        pull_fail(session->pull, -ETIME, "%s", publisher_error_text(-ETIME));
+        return;
     }
-    if (session->pull && session->source.publisher && is_slow(session, now)) {
+    if (is_publishing && is_slow(session, now)) {
         pull_fail(session->pull, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
         return;
     }
