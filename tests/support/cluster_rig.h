@@ -54,6 +54,7 @@ struct rig_node {
     unsigned asked, granted, refused, released; /* claims */
     unsigned located, forgotten, asserted;
     unsigned connects;        /* by its pulls */
+    bool is_cut_off;          /* connections of its pulls are never made */
     bool has_left;            /* has no lease */
     struct cluster_job *held; /* while the engine answers nothing */
 };
@@ -244,6 +245,8 @@ static inline void rig_connect(void *connector, struct connect_job *job) {
     struct rig_node *node = connector;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(job->port)};
     node->connects++;
+    if (node->is_cut_off)
+        return;
     job->context = NULL;
     job->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(inet_pton(AF_INET, job->host, &address.sin_addr), 1);

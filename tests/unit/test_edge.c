@@ -603,6 +603,89 @@ static void a_backup_stands_in_on_each_node(void **state) {
     rig_close(&rig);
 }
 
+static void leave(const struct rig_node *node) {
+    for (uint32_t i = 0; i < RIG_WORKERS; i++)
+        worker_leave(server_worker(node->server, i));
+}
+
+static void come_back(const struct rig_node *node) {
+    for (uint32_t i = 0; i < RIG_WORKERS; i++)
+        worker_return(server_worker(node->server, i));
+}
+
+static bool has_ended(struct rig_peer *peer) {
+    rig_read(peer);
+    return peer->has_ended || rig_status(peer) == 404;
+}
+
+/* Another process takes over, or the node drains: what was fetched does not come again, so that
+ * nobody waits for it. */
+static void players_of_a_pull_that_ends_behind_the_stop(void **state) {
+    enum { SOON = 2000 };
+    struct cluster_rig rig;
+    (void)state;
+    rig_open(&rig);
+    struct rig_node *a = rig_add(&rig, "a", secret, NULL), *b = rig_add(&rig, "b", secret, NULL),
+                    *c = rig_add(&rig, "c", secret, NULL), *d = rig_add(&rig, "d", secret, NULL);
+    struct rig_peer publisher = rig_publish(a, name), player = rig_play(b, name), waiting = rig_play(c, name);
+    rig_send(&publisher, 0, 'a', 0);
+    RIG_UNTIL(&rig, rig_has(&player, 'a', 0) && rig_has(&waiting, 'a', 0));
+    d->is_cut_off = true;
+    struct rig_peer connecting = rig_play(d, name);
+    RIG_UNTIL(&rig, d->connects == 1);
+    /* One that plays goes on, and one without a connection does not. */
+    leave(b);
+    leave(d);
+    rig_wait(&rig, SOON);
+    assert_false(has_ended(&player));
+    assert_true(has_ended(&connecting));
+    /* The origin is not there any more, as far as the engine knows it is. */
+    rig_stop(a);
+    rig_wait(&rig, SOON);
+    assert_true(has_ended(&player));
+    assert_false(has_ended(&waiting));
+    leave(c);
+    rig_wait(&rig, SOON);
+    assert_true(has_ended(&waiting));
+    rig_hang_up(&publisher);
+    rig_hang_up(&player);
+    rig_hang_up(&waiting);
+    rig_hang_up(&connecting);
+    rig_close(&rig);
+}
+
+/* The other process has failed. */
+static void edges_go_on_where_nobody_takes_over(void **state) {
+    struct cluster_rig rig;
+    (void)state;
+    rig_open(&rig);
+    struct rig_node *a = rig_add(&rig, "a", secret, NULL), *b = rig_add(&rig, "b", secret, NULL),
+                    *c = rig_add(&rig, "c", secret, NULL);
+    struct rig_peer publisher = rig_publish(a, name), player = rig_play(b, name);
+    rig_send(&publisher, 0, 'a', 0);
+    RIG_UNTIL(&rig, rig_has(&player, 'a', 0));
+    c->is_cut_off = true;
+    struct rig_peer connecting = rig_play(c, name);
+    RIG_UNTIL(&rig, c->connects == 1);
+    leave(b);
+    leave(c);
+    assert_int_equal(rig_find_stream(c, name)->cluster.search, STREAM_SEARCH_FAILED);
+    come_back(b);
+    c->is_cut_off = false;
+    come_back(c);
+    assert_int_equal(rig_find_stream(c, name)->cluster.search, STREAM_SEARCH_COMES);
+    RIG_UNTIL(&rig, rig_has(&connecting, 'a', 0));
+    rig_hang_up(&publisher);
+    RIG_UNTIL(&rig, !rig_is_live(b, name, true));
+    publisher = rig_publish(a, name);
+    rig_send(&publisher, 0, 'b', 0);
+    RIG_UNTIL(&rig, rig_has(&player, 'b', 0) && rig_has(&connecting, 'b', 0));
+    rig_hang_up(&publisher);
+    rig_hang_up(&player);
+    rig_hang_up(&connecting);
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_pull_for_all_players),
@@ -622,6 +705,8 @@ int main(void) {
         cmocka_unit_test(names_of_head_are_no_streams),
         cmocka_unit_test(players_of_an_edge_are_spread),
         cmocka_unit_test(a_backup_stands_in_on_each_node),
+        cmocka_unit_test(players_of_a_pull_that_ends_behind_the_stop),
+        cmocka_unit_test(edges_go_on_where_nobody_takes_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

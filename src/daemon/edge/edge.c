@@ -135,14 +135,15 @@ static void discard_pull(struct edge_stream *edge, int error) {
     pull_discard(pull, error);
 }
 
-/* What is there is here, or nowhere. */
+/* What is there is here, or nowhere; or another node has it, and it comes when it is wanted. */
 static void rest(struct edge_stream *edge) {
+    const bool may_come = *edge->origin.node && !edge->edges->is_stopped;
     edge->state = EDGE_IDLE;
     if (edge->stream->cluster.claims) {
         edge->origin = (struct cluster_location){0};
         stream_set_search(edge->stream, STREAM_SEARCH_NONE);
     } else {
-        stream_set_search(edge->stream, *edge->origin.node ? STREAM_SEARCH_COMES : STREAM_SEARCH_FAILED);
+        stream_set_search(edge->stream, may_come ? STREAM_SEARCH_COMES : STREAM_SEARCH_FAILED);
     }
 }
 
@@ -674,13 +675,20 @@ static void tick(void *component, uint64_t now) {
     set_window(edges);
 }
 
+/* Whether it goes on where another process takes over: one that has no connection yet gets none any
+ * more. */
+static bool outlasts_stop(const struct edge_stream *edge) {
+    return edge->state == EDGE_FETCHING && edge->pull->machine.state != OUTGOING_CONNECTING &&
+           !edge->edges->worker->draining;
+}
+
 /* Where another process takes over, players stay here until they end, and so do their pulls. */
 static void stop(void *component) {
     struct edges *edges = component;
     edges->is_stopped = true;
     for (struct edge_stream *edge = LIST_FIRST(&edges->list), *next; edge; edge = next) {
         next = LIST_NEXT(edge, link);
-        if (edge->state == EDGE_FETCHING && !edges->worker->draining)
+        if (outlasts_stop(edge))
             continue;
         discard_pull(edge, -ESHUTDOWN);
         stop_timer(edge);
