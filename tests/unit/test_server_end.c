@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "daemon/admin/admin.h"
+#include "daemon/control/cluster_actions.h"
 #include "daemon/control/reload.h"
 #include "daemon/control/worker_query.h"
 #include "daemon/process/upgrade.h"
@@ -197,10 +198,29 @@ static void a_successor_that_waits_for_its_turn_ends_with_the_server(void **stat
     close_rig(&rig);
 }
 
+/* The control plane, which is freed before the server, counts them. */
+static void a_kick_at_the_end_is_not_counted_down(void **state) {
+    const struct cluster_event kick = {.verb = CLUSTER_EVENT_KICK, .stream = "live/a", .location.node = "b"};
+    struct cluster_actions actions = {0};
+    struct rig rig;
+    (void)state;
+    open_rig(&rig);
+    server_set_hook_asker(rig.server, NULL, NULL);
+    actions.server = rig.server;
+    assert_int_equal(cluster_actions_take(&actions, &kick), 0);
+    assert_int_equal(atomic_load(&actions.waiting), 1);
+    while (atomic_load(&actions.waiting) > 0)
+        assert_int_equal(sluice_loop_turn(rig.loop, 1000), 0);
+    assert_int_equal(cluster_actions_take(&actions, &kick), 0);
+    close_rig(&rig);
+    assert_int_equal(atomic_load(&actions.waiting), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_at_the_end_begins_nothing),
         cmocka_unit_test(without_an_asker_requests_are_refused),
+        cmocka_unit_test(a_kick_at_the_end_is_not_counted_down),
         cmocka_unit_test(a_worker_that_hangs_does_not_use_up_the_questions),
         cmocka_unit_test(a_successor_that_waits_for_its_turn_ends_with_the_server),
     };

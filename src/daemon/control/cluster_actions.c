@@ -17,11 +17,13 @@ struct message {
     struct worker_command command;
 };
 
+/* With the end of its loop the actions may have gone. */
 static void deliver(void *user) {
     struct message *message = user;
-    if (!server_is_over(message->worker->server))
+    if (!server_is_over(message->worker->server)) {
         (void)worker_command_run(message->worker, &message->command);
-    atomic_fetch_sub(&message->actions->waiting, 1);
+        atomic_fetch_sub(&message->actions->waiting, 1);
+    }
     free(message);
 }
 

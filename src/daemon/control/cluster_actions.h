@@ -14,7 +14,7 @@ struct server;
 /* That wait for workers: more than come at once with a connection. */
 enum { CLUSTER_ACTIONS_MOST = 4 * CLUSTER_BANS };
 
-/* Outlives the server's workers. */
+/* Outlives the run of the server's workers. */
 struct cluster_actions {
     struct server *server;
     atomic_uint waiting;
