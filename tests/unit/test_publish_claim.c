@@ -237,6 +237,37 @@ static void a_claim_below_what_a_pull_has_shown_is_made_again(void **state) {
     rig_close(&rig);
 }
 
+/* Or a pull and a publisher would displace each other for ever. */
+static void a_pull_displaces_nobody(void **state) {
+    struct cluster_rig rig;
+    char pull[128];
+    (void)state;
+    rig_open(&rig);
+    struct rig_node *a = rig_add(&rig, "a", secret, take_over), *c = rig_add(&rig, "c", secret, NULL);
+    struct rig_peer first = rig_publish(a, name), camera = rig_publish(c, "live/camera");
+    rig_send(&first, 0, 'a', 0);
+    RIG_UNTIL(&rig, rig_is_live(a, name, false) && rig_is_live(c, "live/camera", false));
+    snprintf(pull, sizeof pull, "http://%s/live/camera.flv=%s", c->address, name);
+    const char *const options[] = {"--same-name", "take-over", "--pull", pull, NULL};
+    struct rig_node *b = rig_add(&rig, "b", secret, options);
+    for (unsigned n = 0; b->refused < 2; n++) {
+        rig_send(&camera, n * 100, 'c', n);
+        rig_wait(&rig, 100);
+        assert_true(n < 200);
+    }
+    assert_int_equal(b->granted, 0);
+    assert_true(rig_is_live(a, name, false));
+    assert_int_equal(rig_status(&first), 0);
+    /* It has the name when that is free, and gives way to a publisher. */
+    rig_hang_up(&first);
+    RIG_UNTIL(&rig, rig_is_live(b, name, false));
+    first = rig_publish(a, name);
+    RIG_UNTIL(&rig, rig_is_live(a, name, false) && !rig_is_live(b, name, false));
+    rig_hang_up(&first);
+    rig_hang_up(&camera);
+    rig_close(&rig);
+}
+
 /* With --same-name resume the name is reserved in the cluster, too: for as long as here. */
 static void what_is_reserved_here_is_in_the_cluster(void **state) {
     struct cluster_rig rig;
@@ -268,6 +299,7 @@ int main(void) {
         cmocka_unit_test(all_claims_are_lost),
         cmocka_unit_test(a_claim_that_is_newer_stays),
         cmocka_unit_test(a_claim_below_what_a_pull_has_shown_is_made_again),
+        cmocka_unit_test(a_pull_displaces_nobody),
         cmocka_unit_test(what_is_reserved_here_is_in_the_cluster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

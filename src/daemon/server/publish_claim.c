@@ -189,12 +189,12 @@ static void come_back(struct cluster_job *job) {
         answer(claim);
 }
 
-int publish_claim_new(struct worker *worker, struct stream *stream, const struct cidr_address *host,
+int publish_claim_new(struct worker *worker, struct stream *stream, const struct cidr_address *host, bool displaces,
                       publish_claimed_fn *claimed, void *user, struct publish_claim **ret_claim) {
     struct publish_claim *claim = make(worker, stream);
     if (!claim)
         return -ENOMEM;
-    claim->job.same_name = (enum same_name)stream->policy.same_name;
+    claim->job.same_name = displaces ? (enum same_name)stream->policy.same_name : SAME_NAME_REFUSE;
     claim->job.host = *host;
     claim->claimed = claimed;
     claim->user = user;

@@ -24,10 +24,11 @@ struct worker;
 typedef void publish_claimed_fn(void *user, int error);
 
 /*
- * @stream: stays until the claim ends. 0: this node has the stream already; 1: the cluster is
+ * @stream: stays until the claim ends. @displaces: it may take the stream from another node's
+ * publisher, as the stream's policy has it. 0: this node has the stream already; 1: the cluster is
  * asked, and @claimed will be called; -ENOMEM, -ESHUTDOWN (after the run)
  */
-int publish_claim_new(struct worker *worker, struct stream *stream, const struct cidr_address *host,
+int publish_claim_new(struct worker *worker, struct stream *stream, const struct cidr_address *host, bool displaces,
                       publish_claimed_fn *claimed, void *user, struct publish_claim **ret_claim);
 
 /* The publisher has the name on this node, too. NULL is allowed. */

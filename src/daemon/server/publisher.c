@@ -130,7 +130,9 @@ int publisher_attach(struct publisher *publisher) {
     if (publisher->source.is_remote || !server_cluster_self(worker->server))
         return take(publisher);
     const struct cidr_address host = host_of(publisher->source.session);
-    int result = publish_claim_new(worker, publisher->stream, &host, on_cluster, publisher, &publisher->claim);
+    /* As on one node: a pull and a publisher would displace each other for ever. */
+    int result = publish_claim_new(worker, publisher->stream, &host, !is_pull(publisher->source.session), on_cluster,
+                                   publisher, &publisher->claim);
     publisher->is_claiming = result > 0;
     return result ? result : take(publisher);
 }
