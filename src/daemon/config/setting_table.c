@@ -434,7 +434,8 @@ static const struct setting settings[] = {
          "rejected. `take-over`: the new publisher replaces the other one, which is disconnected; pulled streams are "
          "not replaced. `resume`: the new publisher is rejected, and the name is reserved for a publisher that was "
          "lost (see --resume). If the current publisher is from the same host and sends nothing any more, its "
-         "connection is taken for lost and is closed."},
+         "connection is taken for lost and is closed. In a cluster, a publisher of that host on another node is "
+         "replaced even if it still sends."},
     {"resume", SETTING_SECONDS, BY_STREAM(resume_ms), .group = GROUP_PUBLISHERS, RANGE(1, DAY), .preset = "15",
      .value = "SECONDS", .help = "Reserve the name of a lost publisher for this long",
      .text = "Applies with --same-name resume. Players wait at least this long (see --wait), and other hosts cannot "
