@@ -420,6 +420,31 @@ class GuardTest(unittest.TestCase):
             self.assertEqual(daemon.admin("GET", "/api/v1/version", headers=good)[0], 200)
             self.assertNotIn(TOKEN, str(daemon.log()))
 
+    def test_refusals_in_the_log(self):
+        """Who tries tokens gets so many lines, and others get theirs."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "token")
+            with open(path, "w", encoding="ascii", opener=lambda *where: os.open(*where, 0o600)) as file:
+                file.write(TOKEN + "\n")
+            with Daemon("--admin", "127.0.0.1:0", "--admin-token-file", path) as daemon:
+                def ask(count, source):
+                    for _ in range(count):
+                        with socket.create_connection(daemon.address("admin"), harness.PATIENCE, (source, 0)) as peer:
+                            peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                            self.assertEqual(harness.status_of(harness.read_to_end(peer)), 401)
+
+                def lines(source):
+                    return len([line for line in daemon.log("request refused", proto="admin", status="401")
+                                if line.fields["peer"].startswith(source + ":")])
+                ask(100, "127.0.0.2")
+                ask(1, "127.0.0.3")
+                harness.wait_until(lambda: lines("127.0.0.3") == 1, "the other address to be logged")
+                harness.wait_until(lambda: sum(int(line.fields["count"]) for line in daemon.log("refusals not logged")) +
+                                   lines("127.0.0.2") == 100, "all to be told of")
+                # Twenty in ten seconds: a busy machine may need more than those for all.
+                self.assertGreaterEqual(lines("127.0.0.2"), 20)
+                self.assertLess(lines("127.0.0.2"), 100)
+
     def test_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "admin")

@@ -372,6 +372,17 @@ class UseTest(RightsCase):
         self.assertGreaterEqual(one_by_one, 20)
         self.assertGreater(sum(more), 0)
 
+    def test_log_beside_other_refusals(self):
+        """Requests that are refused for other reasons, which anybody can send, hide no wrong credentials."""
+        daemon = self.start(RULES, LISTEN, "--log-rate", "2", "--workers", "1")
+        wrong = {"Authorization": basic("both:x")}
+        for number in range(200):
+            self.assertEqual(daemon.request("GET", "/")[0], 404)
+            if number % 20 == 19:
+                self.assertEqual(daemon.request("HEAD", "/user/x.flv", headers=wrong)[0], 401)
+        daemon.wait_log("request refused", 10, status="401")
+        self.assertLess(len(daemon.log("request refused", status="404")), 200)
+
 
 class RemoteTest(RightsCase):
     def check(self, *arguments):

@@ -219,6 +219,27 @@ static void one_message_does_not_drown_the_others(void **state) {
     free(text);
 }
 
+/* Lines that their caller limits are neither hidden by others with their message, nor hide them. */
+static void uncounted_lines_are_apart(void **state) {
+    (void)state;
+    const log_field field = {"x", "apart"};
+    log_set_format(LOG_TEXT);
+    log_set_rate(10);
+    capture();
+    for (int i = 0; i < 1000; i++) {
+        LOG(LOG_INFO, "beside", {"x", "y"});
+        log_write_uncounted(LOG_INFO, "beside", &field, 1);
+    }
+    log_flush();
+    log_set_rate(0);
+    char *text = captured();
+    assert_int_equal(count(text, " beside x=apart"), 1000);
+    size_t shown = count(text, " beside x=y");
+    assert_true(shown >= 10);
+    assert_int_equal(shown + left_out(text, "beside"), 1000);
+    free(text);
+}
+
 static void levels(void **state) {
     (void)state;
     log_set_format(LOG_TEXT);
@@ -522,6 +543,7 @@ int main(void) {
         cmocka_unit_test(a_reason_is_split),
         cmocka_unit_test(long_lines),
         cmocka_unit_test(one_message_does_not_drown_the_others),
+        cmocka_unit_test(uncounted_lines_are_apart),
         cmocka_unit_test(the_status_is_json_too),
         cmocka_unit_test(levels),
         cmocka_unit_test(the_journal),

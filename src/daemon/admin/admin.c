@@ -495,8 +495,7 @@ static bool is_let_in(const struct admin_listener *listener, struct exchange *ex
     free(authorization);
     if (!status)
         return true;
-    LOG(LOG_WARNING, "request refused", {"proto", "admin"}, {"peer", call->peer}, {"status", log_unsigned(status).text},
-        {"reason", reason});
+    exchange_log_refusal(exchange, status, reason);
     admin_reply_problem(exchange, status, reason);
     return false;
 }

@@ -139,6 +139,11 @@ static void close_peer(struct peer *peer) {
         sluice_conn_close(peer->conn);
 }
 
+/* All Unix sockets' peers, which have no address, are limited as one. */
+static void log_refusal(const struct peer *peer, unsigned status, const char *reason) {
+    auth_log_write(&peer->socket->server->refusals, now_of(peer), "admin", peer->address, &peer->host, status, reason);
+}
+
 /* Answers. */
 
 void exchange_header(struct exchange *exchange, const char *name, const char *value) {
@@ -148,6 +153,12 @@ void exchange_header(struct exchange *exchange, const char *name, const char *va
         exchange->length += (size_t)length;
     else
         exchange->headers[exchange->length] = '\0';
+}
+
+void exchange_log_refusal(const struct exchange *exchange, unsigned status, const char *reason) {
+    const struct peer *peer = exchange->peer;
+    if (peer)
+        log_refusal(peer, status, reason);
 }
 
 void exchange_close(struct exchange *exchange) {
@@ -204,10 +215,9 @@ static struct exchange *begin_exchange(struct peer *peer) {
 }
 
 /* Counted and logged as by the listeners for streams. */
-static void note_refusal(struct peer *peer, enum reject_cause cause, const char *reason) {
-    struct admin_server *server = peer->socket->server;
-    server_count_reject(server->counts, cause);
-    auth_log_write(&server->refusals, now_of(peer), "admin", peer->address, &peer->host, 400, reason);
+static void note_refusal(const struct peer *peer, enum reject_cause cause, const char *reason) {
+    server_count_reject(peer->socket->server->counts, cause);
+    log_refusal(peer, 400, reason);
 }
 
 /* What is wrong with the request; what is behind it cannot be told from it, so the connection
@@ -290,8 +300,7 @@ static void hand_over(struct peer *peer) {
                                     .query = request->query.length > 0 ? query : NULL,
                                     .request = request,
                                     .content = peer->content_size <= CONTENT_MOST ? peer->content : NULL,
-                                    .content_size = peer->content_size,
-                                    .peer = peer->address};
+                                    .content_size = peer->content_size};
     peer->socket->call(exchange, &call, peer->socket->user);
     forget_content(peer);
     sluice_http_release(peer->http);

@@ -37,7 +37,6 @@ struct admin_call {
     const sluice_http_request *request;
     const char *content; /* the body; NULL: there is none, or it is longer than is kept */
     size_t content_size; /* of the body as it came */
-    const char *peer;    /* address and port, or "unix" */
 };
 
 /* A request has come, with its body. The exchange is answered once, now or later: admin_reply.h */
@@ -66,6 +65,10 @@ int admin_server_error(const struct admin_server *server);
 
 /* Stops accepting. What is connected stays. */
 void admin_server_leave(struct admin_server *server);
+
+/* Logs that a call is refused, as limited in number for each address: auth_log.h. During the call,
+ * before the answer. */
+void exchange_log_refusal(const struct exchange *exchange, unsigned status, const char *reason);
 
 /* Adds a header to the answer. Before it. */
 void exchange_header(struct exchange *exchange, const char *name, const char *value);

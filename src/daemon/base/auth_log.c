@@ -34,8 +34,15 @@ void auth_log_write(struct auth_log *auth_log, uint64_t now, const char *protoco
         return;
     }
     ++*count;
-    LOG(LOG_WARNING, "request refused", {"proto", protocol}, {"peer", peer}, {"status", log_unsigned(status).text},
+    const log_number number = log_unsigned(status);
+    const log_field fields[] = {
+        {"proto", protocol},
+        {"peer", peer},
+        {"status", number.text},
         {"reason", reason          ? reason
                    : status == 401 ? "missing or wrong credentials"
-                                   : "not authorized"});
+                                   : "not authorized"},
+    };
+    /* --log-rate counts other refused requests, which anybody can cause: they would hide these. */
+    log_write_uncounted(LOG_WARNING, "request refused", fields, sizeof fields / sizeof *fields);
 }

@@ -1,6 +1,7 @@
 /*
  * Log lines about missing rights and credentials, limited in number for each address and time, so
- * that one address can neither fill a disk nor hide the lines of others.
+ * that one address can neither fill a disk nor hide the lines of others. --log-rate does not count
+ * them.
  */
 #ifndef SLUICED_AUTH_LOG_H
 #define SLUICED_AUTH_LOG_H

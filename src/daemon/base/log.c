@@ -282,18 +282,27 @@ static bool within_rate(enum log_level level, const char *text, time_t second) {
     return ++message->count <= the_log.rate || the_log.rate == 0;
 }
 
-void log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
+static void write_line(enum log_level level, const char *message, const log_field *fields, size_t count,
+                       bool is_counted) {
     struct timespec now;
     if ((int)level > atomic_load_explicit(&the_log.level, memory_order_relaxed))
         return;
     pthread_mutex_lock(&the_log.lock);
     clock_gettime(CLOCK_REALTIME, &now);
     tell_suppressed(&now, now.tv_sec);
-    if (within_rate(level, message, now.tv_sec))
+    if (!is_counted || within_rate(level, message, now.tv_sec))
         show(level, &now, message, fields, count);
     if (level == LOG_ERROR)
         atomic_store_explicit(&the_log.has_error, true, memory_order_relaxed);
     pthread_mutex_unlock(&the_log.lock);
+}
+
+void log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
+    write_line(level, message, fields, count, true);
+}
+
+void log_write_uncounted(enum log_level level, const char *message, const log_field *fields, size_t count) {
+    write_line(level, message, fields, count, false);
 }
 
 bool log_has_error(void) {

@@ -46,6 +46,10 @@ uint64_t log_lost(void);
  * plain. */
 void log_write(enum log_level level, const char *message, const log_field *fields, size_t count);
 
+/* The same, without the limit per second: for lines whose number the caller limits. They take no
+ * part of what other lines with the same message may have, and these none of theirs. */
+void log_write_uncounted(enum log_level level, const char *message, const log_field *fields, size_t count);
+
 #define LOG(level, message, ...)                                                                                       \
     log_write(level, message, (const log_field[]){__VA_ARGS__},                                                        \
               sizeof((const log_field[]){__VA_ARGS__}) / sizeof(log_field))

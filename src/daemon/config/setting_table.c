@@ -605,9 +605,9 @@ static const struct setting settings[] = {
              "connected to it."},
     {"log-rate", SETTING_COUNT, FIELD(log_rate), .group = GROUP_LOG, RANGE(0, 1000000), .preset = "200",
      .zero = "no limit", .value = "N", .help = "Limit lines of the same message per second",
-     .text =
-         "Suppressed lines are counted in a line of their own. No stream waits for standard error: lines that it does "
-         "not accept in time are lost and counted (\"log lines lost\")."},
+     .text = "Suppressed lines are counted in a line of their own. Lines about rejected credentials and rights are not "
+             "counted here: they are limited for each address. No stream waits for standard error: lines that it does "
+             "not accept in time are lost and counted (\"log lines lost\")."},
 
     {"config", SETTING_COMMAND, .detail = COMMAND_CONFIG, .group = GROUP_COMMANDS, .value = "FILE",
      .help = "Read settings from FILE, and again on SIGHUP"},
