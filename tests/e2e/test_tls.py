@@ -901,6 +901,27 @@ class RefusalTest(TlsCase):
                 daemon.wait_log("request refused", count, proto="admin", reason="the stream has ended in the handshake")
         self.stack.close()
 
+    def test_administration_of_those_who_do_not_read(self):
+        """As many as are kept, but one, take no answers: all others are served, and those are ended."""
+        daemon = self.start("--admin", "127.0.0.1:0", "--admin", "127.0.0.1:0,tls")
+        address = ("127.0.0.1", int(daemon.log("listening", proto="admin")[1].fields["address"].rpartition(":")[2]))
+        before = harness.descriptors(daemon.process.pid)
+        peers = []
+        for _ in range(62):
+            plain = self.stack.enter_context(socket.socket())
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            plain.settimeout(harness.PATIENCE)
+            plain.connect(address)
+            peers.append(tls.Peer(plain))
+            # More than may wait, each of which has an answer of 100 KB.
+            peers[-1].sendall(b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 600)
+        for _ in range(3):
+            self.assertEqual(daemon.api("/api/v1/health")["status"], "ok")
+        # They were served beside those, and not behind them.
+        self.assertGreaterEqual(harness.descriptors(daemon.process.pid), before + len(peers))
+        harness.wait_until(lambda: harness.descriptors(daemon.process.pid) <= before, "all to be ended")
+        self.stack.close()
+
     def test_limits(self):
         """Of handshakes at a time, in all and of each address; those that are done do not count."""
         daemon = self.start("--tls-handshakes", "8", "--tls-handshakes-per-address", "5")

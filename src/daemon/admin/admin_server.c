@@ -1,9 +1,11 @@
 #include "daemon/admin/admin_server.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -13,6 +15,7 @@
 #include <sluice/libevent.h>
 #include <sluice/loop.h>
 #include <sluice/pool.h>
+#include <sluice/tls.h>
 
 #include "daemon/admin/admin_reply.h"
 #include "daemon/base/address.h"
@@ -28,6 +31,7 @@ enum {
     /* for a request to come, from the answer before it, or the connection's begin */
     REQUEST_MS = 10000,
     RESPONSE_MS = 60000, /* for an answer to be taken */
+    STALL_MS = 10000,    /* for any of it to be */
     LINGER_MS = 2000,    /* for the peer to close */
     TICK_MS = 500,
     BODY_MOST = 65536,     /* bytes of a request's body: none is longer than what is looked at */
@@ -35,8 +39,17 @@ enum {
     PIPELINE_MOST = 16384, /* of further requests that wait while one is answered */
     BLOCK_BYTES = 4096,
     SLAB_BLOCKS = 32,
-    BLOCKS_MOST = 1024, /* a head and what is pipelined, for all of the peers */
-    HEADERS = 768,      /* of an answer, beyond those that each has */
+    /*
+     * What one peer holds at most: what it has sent, of which there may be a part of a TLS record,
+     * and of which a chain of small pieces keeps four times the bytes; what one more read adds; and
+     * what is encrypted for it, in records with some bytes more. It is there for all peers, so that
+     * those that do not read take no memory from others. Slabs are mapped when they are needed.
+     */
+    PEER_INPUT = 4 * (PIPELINE_MOST + SLUICE_TLS_RECORD),
+    PEER_READ = 64 << 10,
+    PEER_OUTPUT = TLS_LINK_BATCH + TLS_LINK_BATCH / 8,
+    BLOCKS_MOST = PEERS_MOST * (PEER_INPUT + PEER_READ + PEER_OUTPUT) / BLOCK_BYTES,
+    HEADERS = 768, /* of an answer, beyond those that each has */
     HEAD = 512 + HEADERS,
 };
 
@@ -59,6 +72,8 @@ struct peer {
     struct tls_link *tls; /* between the connection and the peer; NULL: plain */
     enum peer_state state;
     uint64_t since; /* what is waited for has been so since then */
+    uint64_t moved; /* the peer's host has been seen to take something then, or since */
+    size_t left;    /* of what is sent to it, at that time */
     sluice_http *http;
     sluice_http_request request;
     sluice_http_body body;
@@ -126,7 +141,7 @@ static bool is_flushing(const struct peer *peer) {
 
 static void enter(struct peer *peer, enum peer_state state) {
     peer->state = state;
-    peer->since = now_of(peer);
+    peer->since = peer->moved = now_of(peer);
 }
 
 static void close_peer(struct peer *peer) {
@@ -540,14 +555,32 @@ static void end_slowest(const struct admin_server *server) {
         close_peer(slowest);
 }
 
+static bool is_answering(const struct peer *peer) {
+    return peer->state == PEER_ANSWERING || (peer->state == PEER_LINGERING && is_flushing(peer));
+}
+
 static uint64_t most_ms(const struct peer *peer) {
     static const uint64_t times[] = {[PEER_HEAD] = REQUEST_MS,
                                      [PEER_BODY] = REQUEST_MS,
                                      [PEER_ASKED] = UINT64_MAX,
                                      [PEER_ANSWERING] = RESPONSE_MS,
                                      [PEER_LINGERING] = LINGER_MS};
-    bool is_answering = peer->state == PEER_LINGERING && is_flushing(peer);
-    return times[is_answering ? PEER_ANSWERING : peer->state];
+    return times[is_answering(peer) ? PEER_ANSWERING : peer->state];
+}
+
+/* Whether nothing of an answer has been taken for too long. What the peer's host acknowledges
+ * counts: the kernel takes more for a slow one in large steps only. */
+static bool is_stalled(struct peer *peer, uint64_t now) {
+    int unacknowledged = 0;
+    if (peer->closing || !is_answering(peer))
+        return false;
+    (void)ioctl(sluice_conn_fd(peer->conn), SIOCOUTQ, &unacknowledged);
+    size_t left = peer->head_size + peer->size - peer->sent + (peer->tls ? tls_link_queued(peer->tls) : 0) +
+                  (size_t)unacknowledged;
+    if (left != peer->left)
+        peer->moved = now;
+    peer->left = left;
+    return now - peer->moved >= STALL_MS;
 }
 
 static void end_overdue(struct peer *peer) {
@@ -563,7 +596,7 @@ static void on_tick(sluice_timer *timer, void *user) {
     auth_log_tick(&server->refusals, now);
     /* Their memory goes in a later turn, so the list stays whole meanwhile. */
     for (struct peer *peer = LIST_FIRST(&server->peers); peer; peer = LIST_NEXT(peer, link))
-        if (now - peer->since >= most_ms(peer))
+        if (now - peer->since >= most_ms(peer) || is_stalled(peer, now))
             end_overdue(peer);
 }
 
