@@ -281,6 +281,34 @@ class UseTest(RightsCase):
                         reply = client.ask("DESCRIBE", client.url + (url % number if url else ""), **more)
                         self.assertEqual(reply.status, 401)
 
+    def test_rtsp_reload(self):
+        """For another stream on a connection that is authenticated, its user counts as it is by then."""
+        config = self.write("r.conf", 'rtsp = "127.0.0.1:0";\nrtsp-users = "%s";\nwait = 0;\n' % self.users)
+        with Daemon("--config", config, listen=()) as daemon, Client(daemon, "one") as client:
+            def reload(users):
+                self.write("users", users)
+                daemon.process.send_signal(signal.SIGHUP)
+                daemon.wait_log("configuration reloaded", len(daemon.log("configuration reloaded")) + 1)
+
+            def ask(method, name, user=None, **more):
+                shown = {"Authorization": basic(user)} if user else {}
+                return client.ask(method, client.url[:-len("one")] + name, **shown, **more).status
+            self.assertEqual(ask("DESCRIBE", "one"), 401)
+            self.assertEqual(ask("DESCRIBE", "one", "both:geheim:1"), 404)
+            self.assertEqual(ask("DESCRIBE", "two"), 404)
+            reload(USERS.replace("both:", "play both:"))
+            self.assertEqual(ask("ANNOUNCE", "three", body=SDP), 403)
+            self.assertEqual(ask("DESCRIBE", "four"), 404)
+            reload(USERS.replace("geheim:1", "other"))
+            self.assertEqual(ask("DESCRIBE", "five"), 401)
+            self.assertEqual(ask("DESCRIBE", "five", "both:geheim:1"), 401)
+            self.assertEqual(ask("DESCRIBE", "five", "both:other"), 404)
+            reload("viewer:geheim3\n")
+            # What has been granted stays so.
+            self.assertEqual(ask("DESCRIBE", "five"), 404)
+            self.assertEqual(ask("DESCRIBE", "six"), 401)
+            self.assertEqual(ask("DESCRIBE", "six", "viewer:geheim3"), 404)
+
     def test_ffmpeg(self):
         """Tokens in the URLs of others' programs, by RTSP and by HTTP."""
         if not harness.find_ffmpeg():

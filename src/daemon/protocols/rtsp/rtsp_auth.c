@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -112,9 +113,27 @@ static unsigned check(const struct rtsp_auth *auth, const struct users *users, c
     return 401;
 }
 
+/* The password itself is not kept with each connection. */
+static bool prove(const struct user *user, uint8_t ret_proof[RTSP_PROOF]) {
+    unsigned size = 0;
+    return EVP_Digest(user->password, strlen(user->password), ret_proof, &size, EVP_sha256(), NULL) == 1 &&
+           size == RTSP_PROOF;
+}
+
+/* A reload may have removed the user since, or changed its password or its rights. */
+static void look_again(struct rtsp_auth *auth, const struct users *users) {
+    uint8_t proof[RTSP_PROOF];
+    const struct user *user = users ? users_find(users, auth->user, strlen(auth->user)) : NULL;
+    auth->is_known = user && prove(user, proof) && CRYPTO_memcmp(proof, auth->proof, sizeof proof) == 0;
+    if (auth->is_known)
+        auth->rights = user->rights;
+}
+
 /* Authenticates the client, unless that has been done. */
 static unsigned identify(struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_message *request) {
     const struct user *user;
+    if (auth->is_known)
+        look_again(auth, users);
     if (auth->is_known)
         return 0;
     unsigned status = check(auth, users, request, &user);
@@ -123,8 +142,9 @@ static unsigned identify(struct rtsp_auth *auth, const struct users *users, cons
     auth->failures += status == 400 || (status == 401 && sluice_rtsp_find(request, "Authorization"));
     if (status)
         return status;
+    free(auth->user);
     auth->user = strdup(user->name);
-    if (!auth->user)
+    if (!auth->user || !prove(user, auth->proof))
         return 503;
     auth->is_known = true;
     auth->rights = user->rights;

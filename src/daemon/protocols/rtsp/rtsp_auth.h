@@ -4,7 +4,8 @@
  * sockets.
  *
  * A nonce is valid on one connection, so an overheard response cannot be used on another one. A
- * connection is authenticated once and then belongs to its user.
+ * connection is authenticated once and then belongs to its user, for as long as there is that user
+ * with that password.
  */
 #ifndef SLUICED_RTSP_AUTH_H
 #define SLUICED_RTSP_AUTH_H
@@ -16,13 +17,14 @@
 #include "daemon/access/authorize.h"
 #include "daemon/base/stream_name.h"
 
-enum { RTSP_NONCE = 32, RTSP_USER = 255, RTSP_AUTH_FAILURES = 8 };
+enum { RTSP_NONCE = 32, RTSP_USER = 255, RTSP_AUTH_FAILURES = 8, RTSP_PROOF = 32 };
 
 struct rtsp_auth {
     char nonce[RTSP_NONCE + 1]; /* empty before the first challenge */
     bool is_known;              /* the client is authenticated */
-    unsigned rights;            /* of its user, as they were then */
+    unsigned rights;            /* of its user, as of the last request that needed them */
     char *user;                 /* its user's name, or NULL */
+    uint8_t proof[RTSP_PROOF];  /* hash of the password that it has shown */
     uint32_t failures;          /* wrong credentials so far */
 
     /* With rules: what it may do already. */
