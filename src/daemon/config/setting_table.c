@@ -551,7 +551,8 @@ static const struct setting settings[] = {
      .zero = "no limit", .value = "N", .effect = SETTING_LATER, .help = "Limit the streams",
      .text =
          "Streams without a publisher that players wait for are included. A request for a further stream gets 503; the "
-         "connection of a raw FLV publisher is closed."},
+         "connection of a raw FLV publisher is closed. A node of a cluster remembers at most 100,000 streams, or N as "
+         "it was at the start if that is more."},
     {"memory", SETTING_SIZE, FIELD(memory), .group = GROUP_LIMITS, RANGE(4 * MIB, MEMORY_MOST),
      .preset_text = "a quarter of the machine's memory or of the control group's limit; at least 256M and 64M per "
                     "worker, but at most half of it",

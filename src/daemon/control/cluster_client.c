@@ -368,8 +368,8 @@ static int open_node(struct cluster_client *client, const struct cluster_client_
                                            .is_secure = setup->is_secure,
                                            .refuses_when_down = setup->options->cluster.down == CLUSTER_DOWN_REFUSE,
                                            .most_streams = CLUSTER_CLIENT_STREAMS};
-    if (most > 0)
-        options.most_streams = most > CLUSTER_CLIENT_STREAMS_LEAST ? most : CLUSTER_CLIENT_STREAMS_LEAST;
+    if (most > CLUSTER_CLIENT_STREAMS)
+        options.most_streams = most;
     if (getrandom(&options.random, sizeof options.random, 0) != sizeof options.random)
         return -EIO;
     clock_gettime(CLOCK_REALTIME, &wall);

@@ -19,8 +19,9 @@ enum {
     CLUSTER_CLIENT_TICK_MS = 125,
     CLUSTER_CLIENT_LOAD_MS = CLUSTER_RENEW_MS,
     CLUSTER_CLIENT_FINISH_MS = 1000, /* for the engine to hear of the end */
-    CLUSTER_CLIENT_STREAMS = 100000, /* that it remembers, without a limit of the options */
-    CLUSTER_CLIENT_STREAMS_LEAST = 1024,
+    /* That it remembers at least: a reload may raise the limit of the options, which bounds the
+     * streams elsewhere. */
+    CLUSTER_CLIENT_STREAMS = 100000,
 };
 
 /* What a client is given; all of it outlives it. */
