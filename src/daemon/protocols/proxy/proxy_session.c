@@ -49,6 +49,7 @@ static void detached(const sluice_conn_handover *connection, void *user) {
 }
 
 static void leave(struct proxy_session *session) {
+    session->deadline = UINT64_MAX; /* the header is judged; leaving takes a turn */
     int error = sluice_conn_detach(session->base.conn, detached, session);
     if (error && error != -EPIPE)
         close_session(session);
