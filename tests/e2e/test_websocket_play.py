@@ -231,6 +231,17 @@ class WebSocketPlayTest(unittest.TestCase):
                 steady.go_on()
             daemon.blocks_settled()
 
+    def test_ends_once(self):
+        """Its message is not whole in time, and in the same moment it has waited for its publisher for too long."""
+        with Daemon("--wait", "10", listen=("--http", "127.0.0.1:0")) as daemon, daemon.connect("http") as peer:
+            peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n\x82\xfe")
+            answer = harness.read_to_end(peer)
+            # Where one of the two was looked at before the other, the answer is 404.
+            late = daemon.wait_log("player ended").fields["reason"] == "closed by player"
+            self.assertEqual((answer == b"", len(daemon.log("request refused"))), (late, 0 if late else 1))
+            daemon.blocks_settled()
+
     def test_server_stops(self):
         data, tags = flv.stream(40)
         with Daemon() as daemon:

@@ -551,7 +551,8 @@ static void tick(struct session *base, uint64_t now) {
     case HTTP_PLAYING:
         if (session->websocket)
             http_websocket_tick(session, now);
-        http_play_tick(session, now);
+        if (!base->closing)
+            http_play_tick(session, now);
         break;
     case HTTP_LOOKING:
         if (late) {
