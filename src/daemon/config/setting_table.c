@@ -430,9 +430,8 @@ static const struct setting settings[] = {
      .preset = "refuse", .value = "POLICY", .help = "Choose what happens if a stream name is in use",
      .text =
          "If the name is in use, a new publisher waits 1 s for the other one to leave. `refuse`: the new publisher is "
-         "then "
-         "rejected. `take-over`: the new publisher replaces the other one, which is disconnected; pulled streams are "
-         "not replaced. `resume`: the new publisher is rejected, and the name is reserved for a publisher that was "
+         "then rejected. `take-over`: the new publisher replaces the other one, which is disconnected; a pull replaces "
+         "nobody. `resume`: the new publisher is rejected, and the name is reserved for a publisher that was "
          "lost (see --resume). If the current publisher is from the same host and sends nothing any more, its "
          "connection is taken for lost and is closed. In a cluster, a publisher of that host on another node is "
          "replaced even if it still sends."},
