@@ -914,7 +914,7 @@ class RefusalTest(TlsCase):
             plain.connect(address)
             peers.append(tls.Peer(plain))
             # More than may wait, each of which has an answer of 100 KB.
-            peers[-1].sendall(b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 600)
+            peers[-1].sendall(b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1500)
         for _ in range(3):
             self.assertEqual(daemon.api("/api/v1/health")["status"], "ok")
         # They were served beside those, and not behind them.

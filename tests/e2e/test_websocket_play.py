@@ -233,7 +233,8 @@ class WebSocketPlayTest(unittest.TestCase):
 
     def test_ends_once(self):
         """Its message is not whole in time, and in the same moment it has waited for its publisher for too long."""
-        with Daemon("--wait", "10", listen=("--http", "127.0.0.1:0")) as daemon, daemon.connect("http") as peer:
+        # Between two looks at deadlines, the first of which is half a second behind the daemon's start.
+        with Daemon("--wait", "10.25", listen=("--http", "127.0.0.1:0")) as daemon, daemon.connect("http") as peer:
             peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                          b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n\x82\xfe")
             answer = harness.read_to_end(peer)
