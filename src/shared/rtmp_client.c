@@ -25,6 +25,7 @@ enum {
     CODE = 64,                           /* bytes of a status code */
     COMMANDS = 65536,                    /* longest message that a publisher gets */
     WORK_MOST = 4 * RTMP_CLIENT_COMMAND, /* of one rtmp_client_feed(), besides tags */
+    CHUNKS_A_MESSAGE = 4,                /* that cost as much as one */
 };
 
 struct rtmp_client {
@@ -520,6 +521,7 @@ static int step(struct rtmp_client *client, sluice_chain *chain, bool *rests) {
         return result < 0 ? fail_by(client, result) : 1;
     }
     result = sluice_rtmp_next(client->framer, chain, &message);
+    client->work += sluice_rtmp_chunks(client->framer) / CHUNKS_A_MESSAGE;
     if (result == 1) {
         result = take(client, message);
         add_work(client, message->type);

@@ -441,7 +441,8 @@ static const struct setting settings[] = {
              "take the "
              "name meanwhile."},
     {"first-data", SETTING_SECONDS, BY_STREAM(first_data_ms), .group = GROUP_PUBLISHERS, RANGE(1, DAY), .preset = "20",
-     .value = "SECONDS", .help = "Disconnect publishers without a frame after this long", .text = "See also --idle."},
+     .value = "SECONDS", .help = "Disconnect publishers without a frame after this long",
+     .text = "So are pulls. A pull by RTSP whose pictures wait for a key picture has a minute more. See also --idle."},
     {"idle", SETTING_SECONDS, BY_STREAM(idle_ms), .group = GROUP_PUBLISHERS, RANGE(1, DAY), .preset = "15",
      .value = "SECONDS", .help = "Disconnect publishers that send nothing for this long"},
     {"time-jump", SETTING_SECONDS, BY_STREAM(jump_ms), .group = GROUP_PUBLISHERS, RANGE(0, DAY), .preset = "3",

@@ -9,9 +9,8 @@
 #include "daemon/control/wakeup.h"
 #include "daemon/server/server.h"
 
-/* Out at a time: the API's, one for each of its 64 connections, and those of the daemon itself, the
- * watchdog's among them. */
-enum { ASKS_MOST = 128 };
+/* Out at a time; and more of those that only ask whether workers answer, as the watchdog does. */
+enum { ASKS_MOST = 64, ASKS_RESERVED = 8 };
 
 /* One worker's part of a question. */
 struct part {
@@ -260,9 +259,10 @@ static void post(struct ask *ask) {
 
 int worker_query_request(struct worker_query *worker_query, const struct snapshot_request *request,
                          worker_answer_fn *done, void *user) {
-    struct ask *ask = worker_query->ask_count < ASKS_MOST ? new_ask(worker_query, done, user) : NULL;
+    size_t most = request->parts == 0 && !request->page ? ASKS_MOST + ASKS_RESERVED : ASKS_MOST;
+    struct ask *ask = worker_query->ask_count < most ? new_ask(worker_query, done, user) : NULL;
     if (!ask)
-        return worker_query->ask_count < ASKS_MOST ? -ENOMEM : -EAGAIN;
+        return worker_query->ask_count < most ? -ENOMEM : -EAGAIN;
     ask->wanted = *request;
     if (request->page) {
         ask->page = *request->page;

@@ -16,10 +16,11 @@
 #include "shared/rtsp_requests.h"
 
 enum {
-    ENDING_MS = 1000,   /* for TEARDOWN to be answered */
-    REPORT_MS = 5000,   /* between receiver reports */
-    WRITER = 64 * 1024, /* most that waits to be sent */
-    BLOCK = 4096,       /* bytes of those that are received into */
+    ENDING_MS = 1000,       /* for TEARDOWN to be answered */
+    REPORT_MS = 5000,       /* between receiver reports */
+    KEY_PICTURE_MS = 60000, /* pictures may wait for a key picture, beyond --first-data */
+    WRITER = 64 * 1024,     /* most that waits to be sent */
+    BLOCK = 4096,           /* bytes of those that are received into */
     /* bytes between two messages that belong to none, as some cameras put there */
     SKIP_MOST = 16 * 1024,
 };
@@ -477,9 +478,17 @@ static bool is_slow(struct pull_rtsp_session *session, uint64_t now) {
     return pace_is_late(&session->base.pace, &look, now);
 }
 
-/* Whether packets have come since the answer to PLAY, and no frame of them. */
+/*
+ * Whether no frame has come for longer than --first-data since the answer to PLAY. Pictures may
+ * wait for a key picture for longer: some cameras send one a minute.
+ */
 static bool is_late(const struct pull_rtsp_session *session, uint64_t now) {
-    return session->pull->machine.state == OUTGOING_ACTIVE && publisher_is_late(session->source.publisher, now);
+    struct rtp_input_counts counts;
+    if (session->pull->machine.state != OUTGOING_ACTIVE)
+        return false;
+    rtp_input_get_counts(session->source.input, &counts);
+    uint64_t longer = counts.dropped > 0 ? KEY_PICTURE_MS : 0;
+    return now >= longer && publisher_is_late(session->source.publisher, now - longer);
 }
 
 /* The pull has its own deadlines; what has not been read does not count. */

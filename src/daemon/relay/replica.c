@@ -166,8 +166,14 @@ static void lose_there(struct stream *replica, const struct news *news) {
         if (news->gap)
             player_drop(player, DROP_NO_MEMORY);
     }
-    if (news->gap)
-        gop_drop(&replica->gop);
+    if (!news->gap)
+        return;
+    gop_drop(&replica->gop);
+    /* The players know already. */
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(replica, &walk); sink; sink = stream_next_sink(replica, &walk))
+        if (sink->type->rank == SINK_STAND_IN)
+            sink->type->lost(sink, replica);
 }
 
 /* There. */

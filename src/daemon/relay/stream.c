@@ -682,13 +682,13 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
 }
 
 /*
- * A header that players with a wire format of their own need no more than once: they see that it is
- * another one. RTP is made with the header that the packetizer was given last.
+ * A header behind a gap. Players see by the headers' version that it is another one. RTP is made
+ * with the header that the packetizer was given last, and a stand-in has passed on that one.
  */
-static void tell_packetizer(struct stream *replica, struct packet *header) {
+static void tell_header(struct stream *replica, struct packet *header) {
     struct stream_sink_walk walk;
     for (struct stream_sink *sink = stream_first_sink(replica, &walk); sink; sink = stream_next_sink(replica, &walk))
-        if (sink->type->rank == SINK_PACKETIZER)
+        if (sink->type->rank == SINK_PACKETIZER || sink->type->rank == SINK_STAND_IN)
             sink->type->packet(sink, replica, header, 0);
 }
 
@@ -700,8 +700,8 @@ void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool i
         return;
     }
     set_header(replica, packet);
-    if (!in_group && (packet->role == PACKET_VIDEO_HEADER || packet->role == PACKET_AUDIO_HEADER))
-        tell_packetizer(replica, packet);
+    if (!in_group && replica->settled && packet->role < PACKET_KEY_FRAME)
+        tell_header(replica, packet);
     if (in_group)
         gop_open(&replica->gop, packet, &replica->headers, opening_blocks(replica));
     packet_unref(packet);

@@ -191,7 +191,7 @@ void publisher_expect(struct publisher *publisher, uint64_t now) {
 
 bool publisher_is_late(const struct publisher *publisher, uint64_t now) {
     return !publisher->has_frames && !publisher_is_waiting(publisher) &&
-           now - publisher->since >= publisher->stream->policy.first_data_ms;
+           now >= publisher->since + publisher->stream->policy.first_data_ms;
 }
 
 uint64_t publisher_idle_ms(const struct publisher *publisher) {

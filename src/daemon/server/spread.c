@@ -22,8 +22,7 @@ static struct worker *find_fewest(const struct stream *stream, struct worker *ow
 bool spread_player(struct stream *stream, struct session *session) {
     struct worker *own = session->worker;
     uint64_t alone = own->options->spread;
-    /* What a stand-in sends may be lent by a third worker, which cannot ask a replica for room. */
-    if (stream->lender || alone == 0 || stream->player_count < alone || session->reservation || own->draining)
+    if (alone == 0 || stream->player_count < alone || session->reservation || own->draining)
         return false;
     struct worker *worker = find_fewest(stream, own);
     if (worker == own)
