@@ -15,7 +15,7 @@ from compare import certificate
 from compare.measure import daemon_cpus
 from compare.processes import Program
 from compare.scenarios import asked_of
-from compare.servers import Server, ask
+from compare.servers import Server, ask, ask_json
 
 NGINX_MODULE, NGINX_STREAM = (f"/usr/lib/nginx/modules/ngx_{name}_module.so" for name in ("rtmp", "stream"))
 SANITIZER = b"__asan_init"  # In a program that has been built with one.
@@ -236,7 +236,7 @@ class Srs(Installed):
         self.start(stack, deadline, ["-c", path])
 
     def _streams(self):
-        return json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/api/v1/streams/?count=100000"))["streams"]
+        return ask_json(f"http://127.0.0.1:{self.ports['api']}/api/v1/streams/?count=100000")["streams"]
 
     def published(self, streams, plan):
         return sum(one["publish"]["active"] for one in self._streams()) == streams
@@ -275,7 +275,7 @@ class MediaMtx(Installed):
     def _list(self, what):
         found, pages, page = [], 1, 0
         while page < pages:
-            answer = json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/v3/{what}/list?itemsPerPage=1000&page={page}"))
+            answer = ask_json(f"http://127.0.0.1:{self.ports['api']}/v3/{what}/list?itemsPerPage=1000&page={page}")
             found += answer["items"]
             pages, page = answer["pageCount"], page + 1
         return found
@@ -327,7 +327,7 @@ class ZlMediaKit(Installed):
 
     def _streams(self):
         url = f"http://127.0.0.1:{self.ports['http']}/index/api/getMediaList?secret={self.SECRET}"
-        return json.loads(ask(url)).get("data", [])
+        return ask_json(url).get("data", [])
 
     def published(self, streams, plan):
         return sum(bool(one["tracks"]) for one in self._streams()) == streams

@@ -18,6 +18,19 @@ def ask(url):
         raise RunError(f"the server does not answer: {error}") from None
 
 
+def ask_json(url):
+    """What it answers, as JSON: a server that is busy may answer with nothing, and is asked again."""
+    end = time.monotonic() + GRACE
+    while True:
+        answer = ask(url)
+        try:
+            return json.loads(answer)
+        except ValueError:
+            if time.monotonic() > end:
+                raise RunError(f"the server answers what is no JSON: {answer[:100]!r}") from None
+            time.sleep(0.02)
+
+
 class Server:
     """One that has been started: its process and its ports by protocol. Players get what was sent before they came
     (is_late is False) or not."""
