@@ -3,6 +3,7 @@
 Each takes the recordings by their names. targets() and lines() show what there is; the others need those that they show.
 """
 
+import re
 import textwrap
 
 from compare import causes, network, plot, report, scenarios, statistics
@@ -413,9 +414,10 @@ def sittings(recordings):
     rows = []
     for _, (machine, shown) in sorted(found.items()):
         commit, _, changed = machine["commit"].partition(" ")
-        rows.append((machine["date"][:16].replace("T", " "), f"{commit[:7]} {changed}".strip(), machine["seconds"],
+        maker = re.sub(r"\((R|TM)\)| Processor$", "", machine["processor"])
+        rows.append((machine["date"][:16].replace("T", " "), f"{commit[:7]} {changed}".strip(), maker, machine["seconds"],
                      ", ".join(shown)))
-    return table(("taken (UTC)", "commit", "seconds a run", "scenarios and sweeps"), rows)
+    return table(("taken (UTC)", "commit", "processor", "seconds a run", "scenarios and sweeps"), rows)
 
 
 LEAST_S = 3  # A run should last.
