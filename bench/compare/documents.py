@@ -14,10 +14,9 @@ from compare import causes, points, report, results, scenarios, statistics, summ
 
 # Each region stands in its document once.
 REGIONS = {
-    "README.md": {"costs": summary.costs, "uring": summary.uring_short, "servers": points.servers, "capacity": points.capacity,
-                  "others": points.others},
+    "README.md": {"costs": summary.costs, "uring": summary.uring_short, "capacity": points.capacity, "others": points.others},
     "bench/README.md": {"sittings": summary.sittings, "unrecorded": summary.unrecorded},
-    "bench/RESULTS.md": {"peers-publishers": summary.peers_publishers, "peers-players": summary.peers_players,
+    "bench/RESULTS.md": {"servers": points.servers, "peers-publishers": summary.peers_publishers, "peers-players": summary.peers_players,
                          "capacity": summary.capacity, "tls": summary.tls, "growth": summary.growth, "lines": summary.cache_lines,
                          "uring": summary.uring, "sweeps": summary.sweeps, "kernels": summary.kernels},
     "bench/TARGETS.md": {"targets": summary.targets},

@@ -42,7 +42,7 @@ def ratio(recordings, name, ours, theirs):
     """Of the medians of the scenario's figure."""
     rounds = recordings[name].rounds if name in recordings else {}
     found = ours in rounds and theirs in rounds and statistics.ratio(rounds[ours], rounds[theirs], scenarios.BY_NAME[name].figure)
-    return summary.compared(found) if found else "-"
+    return summary.in_text(found) if found else "-"
 
 
 FULL = 0.95  # Of its core, where a server falls behind: its cost is then too low, and is compared with none.

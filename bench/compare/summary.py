@@ -284,7 +284,7 @@ def costs(recordings):
     for (load, ratios), (_, name, ours, pool) in zip(cost_ratios(recordings), COSTS):
         figures = medians(recordings, name)
         rows.append((load + fewer(recordings, name), f"{figures[ours][scenarios.CPU]:.2f}, {sender_s_per_gb(figures[ours]):.2f}",
-                     *(f"{compared(found)}, {both_s_per_gb(figures[ours]) / both_s_per_gb(figures[theirs]):.2f}" if found else "-"
+                     *(f"{in_text(found)}, {both_s_per_gb(figures[ours]) / both_s_per_gb(figures[theirs]):.2f}" if found else "-"
                        for found, theirs in zip(ratios, compared_with(ours, pool)))))
     return table(("load", "CPU s/GB: our receiver, its sender", *COMPARED), rows)
 
@@ -322,7 +322,7 @@ def is_less(found):
     return found["of_medians"] < 1
 
 
-def compared(found):
+def in_text(found):
     """A ratio as text, in italics if it is a tie."""
     return f"{found['of_medians']:.2f}" if is_less(found) is not None else f"*{found['of_medians']:.2f}*"
 

@@ -60,14 +60,14 @@ void __wrap_server_count_reject(struct server *server, enum reject_cause cause) 
     assert_int_equal(cause, REJECT_MEMORY);
 }
 
-/* A session's connection is its chain, from which all has been read. */
-/* Of a publisher that gets a player; its connection is the chain alone. */
+/* Of a publisher that gets a player. */
 int __wrap_sluice_conn_set_receive_interval(sluice_conn *conn, uint32_t milliseconds) {
     (void)conn;
     (void)milliseconds;
     return 0;
 }
 
+/* A session's connection is its chain, from which all has been read. */
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn) {
     return (sluice_chain *)(void *)conn;
 }

@@ -495,10 +495,11 @@ static bool is_late(const struct pull_rtsp_session *session, uint64_t now) {
 static void tick(struct session *base, uint64_t now) {
     struct pull_rtsp_session *session = of(base);
     const bool is_publishing = session->pull && session->source.publisher;
-    if (session->pull && base->held_up)
+    if (session->pull && base->held_up) {
         pull_held_up(session->pull, now);
-    if (is_publishing && base->held_up)
-        publisher_expect(session->source.publisher, now);
+        if (is_publishing)
+            publisher_expect(session->source.publisher, now);
+    }
     if (is_publishing && is_late(session, now)) {
         pull_fail(session->pull, -ETIME, "%s", publisher_error_text(-ETIME));
         return;
