@@ -22,6 +22,7 @@
 
 #include "backends/epoll.h"
 #include "backends/uring.h"
+#include "support/clock.h"
 #include "support/files.h"
 #include "support/sockets.h"
 
@@ -113,7 +114,8 @@ static const sluice_conn_events sender_events = {
 };
 
 /* Each wants to send from the first turn on. */
-static void senders_open(senders *s, sluice_loop *loop, unsigned count, unsigned pieces) {
+static void senders_open_as(senders *s, sluice_loop *loop, unsigned count, unsigned pieces,
+                            const sluice_conn_events *events) {
     const int size = 1 << 22;
     *s = (senders){.loop = loop, .count = count, .pieces = pieces};
     s->of_each = calloc(count, sizeof *s->of_each);
@@ -126,10 +128,14 @@ static void senders_open(senders *s, sluice_loop *loop, unsigned count, unsigned
         struct sender *sender = &s->of_each[i];
         sender->senders = s;
         int fd = duplicate(s->sockets[i % SOCKETS][0]);
-        assert_int_equal(sluice_conn_new(loop, fd, &sender_events, sender, &sender->conn), 0);
+        assert_int_equal(sluice_conn_new(loop, fd, events, sender, &sender->conn), 0);
         sluice_conn_pause(sender->conn);
         sluice_conn_want_send(sender->conn);
     }
+}
+
+static void senders_open(senders *s, sluice_loop *loop, unsigned count, unsigned pieces) {
+    senders_open_as(s, loop, count, pieces, &sender_events);
 }
 
 /* Their peers take what there is. */
@@ -313,6 +319,42 @@ static void senders_have_equal_shares(void **state) {
     for (unsigned i = 0; i < count; i++)
         assert_in_range(s.of_each[i].asked, ROUNDS - 2, ROUNDS + 2);
     senders_close(&s);
+    rig_close(&rig);
+}
+
+/* What a send costs is more the larger it is: here, a millisecond each. */
+static size_t slow_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    clock_forward(1);
+    return sender_gather(conn, iov, max, user);
+}
+
+/* However long sends take, a turn ends after a while, and the others send in the next one. */
+static void slow_sends_have_a_slice(void **state) {
+    enum { COUNT = 100, SLICE = 20, LOOK = 4 };
+    static const sluice_conn_events events = {
+        .size = sizeof events, .on_gather = slow_gather, .on_sent = sender_sent, .on_closed = sender_closed};
+    loop_rig rig;
+    senders s;
+    unsigned turns = 0, asked = 0;
+    rig_open(&rig, state, 0);
+    clock_stop();
+    senders_open_as(&s, rig.loop, COUNT, 1, &events);
+    while (s.sent < COUNT) {
+        unsigned before = asked;
+        assert_int_equal(sluice_loop_turn(rig.loop, 0), 0);
+        senders_drain(&s);
+        asked = 0;
+        for (unsigned i = 0; i < COUNT; i++)
+            asked += s.of_each[i].asked;
+        assert_in_range(asked - before, 1, SLICE + LOOK);
+        turns++;
+    }
+    assert_in_range(turns, COUNT / (SLICE + LOOK), COUNT);
+    /* Who has sent waits for the others. */
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_in_range(s.of_each[i].asked, 1, 2);
+    senders_close(&s);
+    clock_go_on();
     rig_close(&rig);
 }
 
@@ -764,13 +806,21 @@ static void writes_all_happen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FILES_ON_BOTH(sends_starve_nobody),       FILES_ON_BOTH(pieces_starve_nobody),
-        FILES_ON_BOTH(completions_starve_nobody), FILES_ON_BOTH(completions_of_a_window_starve_nobody),
-        FILES_ON_BOTH(senders_have_equal_shares), FILES_ON_BOTH(events_starve_nobody),
-        FILES_ON_BOTH(cancels_all_happen),        FILES_ON_BOTH(accepts_starve_nobody),
-        FILES_ON_BOTH(posts_starve_nobody),       FILES_ON_BOTH(timers_starve_nobody),
-        FILES_ON_BOTH(reads_starve_nobody),       FILES_ON_BOTH(writes_all_happen),
-        FILES_ON_BOTH(floods_starve_nobody),      FILES_ON_BOTH(floods_are_received_in_bundles),
+        FILES_ON_BOTH(sends_starve_nobody),
+        FILES_ON_BOTH(pieces_starve_nobody),
+        FILES_ON_BOTH(completions_starve_nobody),
+        FILES_ON_BOTH(completions_of_a_window_starve_nobody),
+        FILES_ON_BOTH(senders_have_equal_shares),
+        FILES_ON_BOTH(events_starve_nobody),
+        FILES_ON_BOTH(slow_sends_have_a_slice),
+        FILES_ON_BOTH(cancels_all_happen),
+        FILES_ON_BOTH(accepts_starve_nobody),
+        FILES_ON_BOTH(posts_starve_nobody),
+        FILES_ON_BOTH(timers_starve_nobody),
+        FILES_ON_BOTH(reads_starve_nobody),
+        FILES_ON_BOTH(writes_all_happen),
+        FILES_ON_BOTH(floods_starve_nobody),
+        FILES_ON_BOTH(floods_are_received_in_bundles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

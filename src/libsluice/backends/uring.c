@@ -27,6 +27,12 @@ static uring *of(sluice_backend *backend) {
     return (uring *)backend;
 }
 
+/* The kernel has read what lies in memory for sends, if it has taken all. */
+static void sends_submitted(uring *u) {
+    if (io_uring_sq_ready(&u->ring) == 0)
+        u->iovecs_used = u->messages_used = u->bytes_used = 0;
+}
+
 void uring_submit_now(uring *u) {
     no_sigpipe held;
     bool holds = u->pipe_writes > 0;
@@ -36,8 +42,7 @@ void uring_submit_now(uring *u) {
     io_uring_submit(&u->ring);
     if (holds)
         no_sigpipe_end(&held);
-    if (io_uring_sq_ready(&u->ring) == 0)
-        u->iovecs_used = u->messages_used = 0;
+    sends_submitted(u);
 }
 
 struct io_uring_sqe *uring_sqe(uring *u) {
@@ -314,6 +319,13 @@ static bool sends_full(const uring *u) {
            io_uring_sq_space_left(&u->ring) == 0;
 }
 
+static uint64_t bytes_of(const struct iovec *pieces, size_t count) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += pieces[i].iov_len;
+    return bytes;
+}
+
 /*
  * Sends complete at once, as a rule, and may use up half of the completion queue in a turn. A full
  * one would end each receive and accept that goes on by itself, with the one thing that it brings.
@@ -325,7 +337,7 @@ static bool completes_enough(const uring *u) {
 
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
     uring *u = of(backend);
-    if (sends_full(u))
+    if (sends_full(u) || u->bytes_used >= URING_SEND_BYTES)
         uring_submit_now(u);
     *ret_max = sends_full(u) || completes_enough(u) ? 0 : URING_SEND_PIECES;
     u->kept = *ret_max > 0 ? 1 : 0;
@@ -342,6 +354,7 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     struct msghdr *message = &u->messages[u->messages_used++];
     *message = (struct msghdr){.msg_iov = &u->iovecs[u->room], .msg_iovlen = count};
     u->iovecs_used = u->room + count;
+    u->bytes_used += bytes_of(message->msg_iov, count);
     io_uring_prep_sendmsg(sqe, io->fd, message, MSG_NOSIGNAL | MSG_DONTWAIT);
     sqe->user_data = uring_data(io, URING_TAG_SEND);
     io->sending = true;
@@ -696,8 +709,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
         return error;
     window_end(&u->window);
-    if (io_uring_sq_ready(&u->ring) == 0)
-        u->iovecs_used = u->messages_used = 0;
+    sends_submitted(u);
     if (io_uring_cq_has_overflow(&u->ring))
         u->stats.overflows++;
     uint32_t count = uring_receive_read_unread(u) + collect(u);

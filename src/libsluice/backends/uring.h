@@ -21,7 +21,9 @@ enum {
     URING_IOVECS = 4096,      /* pieces of all sends of a turn */
     URING_SENDS = 512,        /* sends of a turn */
     URING_SEND_PIECES = 256,  /* pieces of one send */
-    URING_PROBE_GROUP = 0,    /* of the probe's own ring */
+    /* of sends that are submitted at a time: the loop looks at its clock between two such times */
+    URING_SEND_BYTES = 4 << 20,
+    URING_PROBE_GROUP = 0, /* of the probe's own ring */
 };
 
 /* What the kernel can do; tried by uring_probe(). */
@@ -116,6 +118,7 @@ typedef struct uring {
     size_t room; /* index of the pieces that room() has given out last */
     size_t iovecs_used;
     size_t messages_used;
+    uint64_t bytes_used; /* of these pieces */
 
     uint32_t pipe_writes; /* that the kernel has, or is to have: each may raise SIGPIPE */
     io_thread thread;     /* for what the ring does not do */

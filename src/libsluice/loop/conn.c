@@ -17,6 +17,8 @@ enum {
     MOST_LOW_WATER = 32 << 10, /* more makes the kernel enlarge the socket's buffer */
     PLENTY = 4,                /* times what is needed */
     LATER_MS = 5,              /* of a turn, for connections that were told and have left work */
+    FLUSH_MS = 20,             /* of a turn, for sends; */
+    FLUSH_EACH = 4,            /* between two looks at the clock */
 };
 
 /* The lists that a connection can be in. */
@@ -584,8 +586,13 @@ void conns_dispatch(sluice_loop *loop) {
     }
 }
 
+/*
+ * However much there is to send, sends get a slice of the turn: megabytes to each of many would
+ * take seconds, in which nothing is received. The others are the first ones of the next turn.
+ */
 void conns_flush(sluice_loop *loop) {
     const struct backend_operations *operations = loop->backend->operations;
+    const uint64_t until = loop->sending.count > FLUSH_EACH ? loop_clock() + FLUSH_MS : UINT64_MAX;
     /* Once each: a connection with more data is asked again in the next turn. */
     for (size_t left = loop->sending.count; left > 0 && loop->sending.first; left--) {
         sluice_conn *conn = loop->sending.first;
@@ -601,6 +608,8 @@ void conns_flush(sluice_loop *loop) {
         size_t count = conn->events->on_gather(conn, iov, room, conn->user);
         if (count > 0 && !is_going(conn))
             operations->send(loop->backend, &conn->io, count);
+        if (until != UINT64_MAX && left % FLUSH_EACH == 0 && loop_clock() >= until)
+            break;
     }
 }
 
