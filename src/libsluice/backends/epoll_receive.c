@@ -175,11 +175,14 @@ void epoll_receive(epoll *e, sluice_io *io) {
         receive(e, io, class_of(e, io)->waiting.count == 0);
 }
 
-/* In order of arrival, as far as there are blocks. How many have read. */
+/*
+ * In order of arrival, as far as there are blocks. How many have read. Nobody is to listen for what
+ * it then cannot read: that would end the wait for events at once, turn after turn.
+ */
 static uint32_t serve_waiting(epoll *e, block_class *class) {
     uint32_t served = 0;
     uint32_t left = class->waiting.count;
-    for (; left > 0 && class->waiting.first && has_block(e, class); left--, served++) {
+    for (; left > 0 && class->waiting.first && has_block(e, class) && pool_can_take(class->pool); left--, served++) {
         sluice_io *io = class->waiting.first;
         io_queue_remove(&class->waiting, io);
         io->receiving = IO_RECV_OFF;

@@ -742,6 +742,7 @@ static void read_due(uring *u, sluice_io *io) {
     }
     ssize_t n = burst_read(io, &burst);
     bool full = n > 0 && burst_is_full(&burst, (size_t)n);
+    u->stats.aimed += burst.aimed > 0 && n > 0;
     int error = burst_take(io, &burst, most, n > 0 ? (size_t)n : 0);
     if (error || !is_passing((int)n)) {
         io->receiving = IO_RECV_OFF;

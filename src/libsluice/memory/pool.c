@@ -584,10 +584,14 @@ bool pool_want_release(sluice_pool *pool) {
     return pool_free_now(pool) == 0 && growth(pool) == 0;
 }
 
-sluice_block *pool_take(sluice_pool *pool) {
+bool pool_can_take(sluice_pool *pool) {
     if (!pool->free_list)
         drain_remote(pool->core);
-    if (!pool->free_list && grow(pool) < 0)
+    return pool->free_list || grow(pool) == 0;
+}
+
+sluice_block *pool_take(sluice_pool *pool) {
+    if (!pool_can_take(pool))
         return NULL;
     sluice_block *block = pool->free_list;
     pool->free_list = block->next;

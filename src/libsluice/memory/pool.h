@@ -24,6 +24,10 @@ struct slice_rooms *pool_slice_rooms(sluice_pool *pool);
  * only. */
 sluice_block *pool_take(sluice_pool *pool);
 
+/* Whether pool_take() has one to give, which it may grow the class for. Where blocks are available,
+ * it is the memory for them that there is not. Owner only. */
+bool pool_can_take(sluice_pool *pool);
+
 /*
  * Puts dead blocks (linked by next), of any class, back: one splice for the owner, one exchange for
  * any other thread.
