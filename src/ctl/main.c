@@ -228,6 +228,8 @@ static int run_get(const struct command_line *line, const char *command, const c
     }
     if (status == EXIT_SUCCESS)
         print(line, command, document);
+    if (status == EXIT_SUCCESS && json_is_true(ctl_member(document, "partial")))
+        fputs("sluicectl: a worker has not answered: what it has is missing\n", stderr);
     if (status == EXIT_SUCCESS && strcmp(command, "status") == 0 && !all_workers_answer(document))
         status = EXIT_REFUSED;
     json_decref(document);

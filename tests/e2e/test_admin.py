@@ -97,7 +97,7 @@ class DocumentsTest(unittest.TestCase):
                     self.assertEqual([one["id"] for one in stream["players"]], [player["id"]])
                 self.assertEqual(daemon.api("/api/v1/players/%d" % player["id"])["address"], steady.player.address)
                 self.assertEqual(len({stream["id"], publisher["id"], player["id"]}), 3)
-            self.assertEqual(daemon.api("/api/v1/pulls"), {"pulls": []})
+            self.assertEqual(daemon.api("/api/v1/pulls"), {"partial": False, "pulls": []})
             self.assertGreater(daemon.api("/api/v1/pool")["pool"]["blocks_max"], 0)
             workers = [one["worker"] for one in daemon.api("/api/v1/workers")["workers"]]
             self.assertEqual(workers, list(range(len(workers))))
@@ -349,6 +349,27 @@ class HangTest(unittest.TestCase):
             for path in paths:
                 self.assertEqual(daemon.admin("GET", path)[0], 404, path)
 
+    def test_lists_say_what_they_lack(self):
+        lists = ["/api/v1/" + name for name in ("streams", "players", "publishers", "pulls", "forwards", "recordings", "bans", "pool",
+                                                "cluster/pulls")]
+        with Daemon("--workers", "2") as daemon, Steady(daemon) as steady:
+            lists.append("/api/v1/streams/" + steady.name)
+            other = 1 - daemon.stream(steady.name)["worker"]
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(StoppedThread(daemon, "worker %d" % other))
+                self.assertEqual(self.answers(daemon, lists), dict.fromkeys(lists, True))
+            harness.wait_until(lambda: daemon.api("/api/v1/health")["status"] == "ok", "all workers")
+            self.assertEqual(self.answers(daemon, lists), dict.fromkeys(lists, False))
+
+    @staticmethod
+    def answers(daemon, paths):
+        """What each document says of itself; all are asked for at once, since each takes as long as a worker has time."""
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(contextlib.closing(daemon.connection(protocol="admin"))) for _ in paths]
+            for connection, path in zip(connections, paths):
+                connection.request("GET", path)
+            return {path: json.load(connection.getresponse())["partial"] for connection, path in zip(connections, paths)}
+
     def test_time_that_stands_still(self):
         """A worker is not late because all of the process was stopped for a while, as a machine is that is suspended."""
         with Daemon("--workers", "1") as daemon:
@@ -523,7 +544,7 @@ class KickTest(unittest.TestCase):
         """The first to end first; as many as there may be, and one more: the one that ends first makes room."""
         data, _ = flv.stream(2)
         with Daemon("--workers", "1") as daemon:
-            self.assertEqual(daemon.api("/api/v1/bans"), {"bans": []})
+            self.assertEqual(daemon.api("/api/v1/bans"), {"partial": False, "bans": []})
             for number in range(257):
                 with Publisher(daemon, "live/%d" % number, "http") as publisher:
                     publisher.send(data)

@@ -215,6 +215,13 @@ class SluicectlTest(unittest.TestCase):
                     self.assertEqual((status, err), (expected, ""), more)
                     self.assertIn("workers", out)
 
+    def test_a_list_lacks_something(self):
+        for partial, said in ((b"true", "sluicectl: a worker has not answered: what it has is missing\n"), (b"false", "")):
+            document = b'{"partial": %s, "pulls": []}' % partial
+            with tool.hostile_server(b"HTTP/1.0 200 x\r\n\r\n" + document) as port:
+                status, _, err = run(None, "--admin", "127.0.0.1:%d" % port, "pulls")
+                self.assertEqual((status, err), (0, said))
+
     def test_hostile_names(self):
         """What publishers and cameras say of themselves does not reach the operator's terminal as it is."""
         name = tool.HOSTILE.decode(errors="replace")

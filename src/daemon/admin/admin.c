@@ -213,8 +213,21 @@ static bool read_query(const char *query, struct worker_command *command) {
     return good;
 }
 
+/* Documents that name the workers, and those of this process, do not say it. */
+static bool may_be_partial(const struct route *route) {
+    static admin_document *const documents[] = {admin_streams, admin_players,    admin_publishers,
+                                                admin_pulls,   admin_forwards,   admin_cluster_pulls,
+                                                admin_pool,    admin_recordings, admin_bans};
+    for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
+        if (route->document == documents[i])
+            return true;
+    return false;
+}
+
 static void write_document(const struct route *route, const struct admin_view *view, struct json *json) {
     json_open(json, NULL, '{');
+    if (may_be_partial(route))
+        json_put_bool(json, "partial", !snapshots_are_whole(&view->snapshots));
     route->document(view, json);
     json_close(json, '}');
 }

@@ -573,6 +573,7 @@ bool admin_stream(const struct admin_view *view, const char *name, struct json *
             if (strcmp(snapshot->streams[i].name, name) != 0)
                 continue;
             json_open(json, NULL, '{');
+            json_put_bool(json, "partial", !snapshots_are_whole(&view->snapshots));
             add_stream_fields(&snapshot->streams[i], json);
             add_players(view, name, json);
             add_minute(snapshot->frames, json);
