@@ -5,6 +5,7 @@
  */
 #include "daemon/relay/replica.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -35,10 +36,20 @@ enum {
 };
 
 static bool malloc_fails;
+static int role_without_memory = -1;
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void __wrap_sluice_conn_want_send(sluice_conn *conn);
+struct packet *__real_packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                                 uint32_t timestamp, sluice_slice *payload);
+struct packet *__wrap_packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                                 uint32_t timestamp, sluice_slice *payload);
+
+struct packet *__wrap_packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                                 uint32_t timestamp, sluice_slice *payload) {
+    return (int)role == role_without_memory ? NULL : __real_packet_new(pool, tag, role, timestamp, payload);
+}
 
 void *__wrap_malloc(size_t size) {
     return malloc_fails ? NULL : __real_malloc(size);
@@ -141,6 +152,17 @@ static void publish(feed_rig *rig, unsigned count) {
         while (sluice_flv_next(rig->flv, rig->chain, &tag) > 0)
             assert_int_equal(stream_publish(rig->stream, tag, SLUICE_FLV_HAS_VIDEO), 0);
     }
+}
+
+/* One tag of video, by itself; what came of it. */
+static int publish_video(feed_rig *rig, const uint8_t *payload, uint32_t size) {
+    uint8_t bytes[2 * BLOCK];
+    size_t at = 0;
+    sluice_flv_tag *tag;
+    write_tag(bytes, &at, rig->next++ * STEP, payload, size);
+    feed(rig->chain, rig->loops[0].pool, bytes, at, 0);
+    assert_int_equal(sluice_flv_next(rig->flv, rig->chain, &tag), 1);
+    return stream_publish(rig->stream, tag, SLUICE_FLV_HAS_VIDEO);
 }
 
 static size_t begin_body(struct player *player, uint8_t flags, uint8_t *buffer) {
@@ -392,6 +414,60 @@ static void messages_find_no_memory(void **state) {
     rig_close(&rig);
 }
 
+static const uint8_t first_header[] = {0x17, 0, 0, 0, 0, 1, 2, 3}, /* as of publish() */
+    new_header[] = {0x17, 0, 0, 0, 0, 3, 2, 1}, key_frame[FRAME] = {0x17, 1}, inter_frame[FRAME] = {0x27, 1};
+
+/* A frame is lost for itself, a decoder's header for all that follow, unless it is the one in
+ * force. */
+static void a_lost_header_is_no_lost_frame(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    publish(&rig, 2);
+    role_without_memory = PACKET_VIDEO;
+    assert_int_equal(publish_video(&rig, inter_frame, FRAME), -ENOMEM);
+    role_without_memory = PACKET_VIDEO_HEADER;
+    assert_int_equal(publish_video(&rig, first_header, sizeof first_header), -ENOMEM);
+    assert_int_equal(publish_video(&rig, new_header, sizeof new_header), -ENOTRECOVERABLE);
+    role_without_memory = -1;
+    assert_int_equal(publish_video(&rig, new_header, sizeof new_header), 0);
+    assert_int_equal(publish_video(&rig, key_frame, FRAME), 0);
+    assert_int_equal(rig.stream->frames_dropped, 3);
+    rig_close(&rig);
+}
+
+/* The other worker has no memory for a header: players there get no frame up to a key frame, before
+ * which it comes again. */
+static void a_header_lost_there_comes_again(void **state) {
+    (void)state;
+    enum { TAG = SLUICE_FLV_TAG_HEADER_SIZE, AROUND = TAG + SLUICE_FLV_TRAILER_SIZE };
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
+    begin(&rig);
+    publish(&rig, 2);
+    take_all(&rig);
+    assert_same(here, there);
+    size_t before = there->count;
+    assert_int_equal(publish_video(&rig, new_header, sizeof new_header), 0);
+    role_without_memory = PACKET_VIDEO_HEADER;
+    turn_both(&rig);
+    role_without_memory = -1;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(publish_video(&rig, inter_frame, FRAME), 0);
+    take_all(&rig);
+    assert_int_equal(there->count, before);
+    assert_int_equal(publish_video(&rig, key_frame, FRAME), 0);
+    assert_int_equal(publish_video(&rig, inter_frame, FRAME), 0);
+    take_all(&rig);
+    assert_int_equal(there->count, before + AROUND + sizeof new_header + 2 * (AROUND + FRAME));
+    assert_memory_equal(there->bytes + before + TAG, new_header, sizeof new_header);
+    size_t last = 2 * (AROUND + FRAME);
+    assert_memory_equal(here->bytes + here->count - last, there->bytes + there->count - last, last);
+    rig_close(&rig);
+}
+
 /* Frames that are kept for players with a window when a gap comes are from before it. */
 static void a_gap_is_behind_what_is_kept(void **state) {
     (void)state;
@@ -491,7 +567,9 @@ static void feed_ends_without_players(void **state) {
     publish(&rig, GROUP);
     struct taker *there = join_there(&rig);
     take_all(&rig);
-    uint64_t now = sluice_loop_now(rig.loops[0].loop);
+    uint64_t now = sluice_loop_now(rig.loops[0].loop), sends = there->player.sends;
+    assert_true(sends > 0);
+    assert_int_equal(stream_sends(rig.stream), sends);
     replicas_tick(rig.stream, now);
     leave(&rig, there);
     replicas_tick(rig.stream, now + 100000);
@@ -506,12 +584,15 @@ static void feed_ends_without_players(void **state) {
     assert_false(replicas_any(rig.stream));
     turn_both(&rig);
     assert_int_equal(rig.sites[0].lent, 0);
+    /* The count of sends has not gone with it. */
+    assert_int_equal(stream_sends(rig.stream), sends);
     /* And there may be another one. */
     there = join_there(&rig);
     struct taker *here = join(&rig, rig.stream);
     publish(&rig, 1);
     take_all(&rig);
     assert_same(here, there);
+    assert_int_equal(stream_sends(rig.stream), sends + here->player.sends + there->player.sends);
     rig_close(&rig);
 }
 
@@ -565,12 +646,20 @@ static void workers_end_in_any_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_get_the_same),         cmocka_unit_test(replica_begins_like_its_stream),
-        cmocka_unit_test(publishers_come_and_go),    cmocka_unit_test(players_wait_though_the_publisher_has_left_later),
-        cmocka_unit_test(messages_find_no_memory),   cmocka_unit_test(a_gap_is_behind_what_is_kept),
-        cmocka_unit_test(a_block_is_lent_once),      cmocka_unit_test(what_is_lent_is_bounded),
-        cmocka_unit_test(feed_ends_without_players), cmocka_unit_test(feed_closes_with_a_batch_in_hand),
-        cmocka_unit_test(workers_end_in_any_order),  cmocka_unit_test(feed_begins_with_the_first_tag),
+        cmocka_unit_test(both_get_the_same),
+        cmocka_unit_test(replica_begins_like_its_stream),
+        cmocka_unit_test(publishers_come_and_go),
+        cmocka_unit_test(players_wait_though_the_publisher_has_left_later),
+        cmocka_unit_test(messages_find_no_memory),
+        cmocka_unit_test(a_gap_is_behind_what_is_kept),
+        cmocka_unit_test(a_block_is_lent_once),
+        cmocka_unit_test(what_is_lent_is_bounded),
+        cmocka_unit_test(feed_ends_without_players),
+        cmocka_unit_test(feed_closes_with_a_batch_in_hand),
+        cmocka_unit_test(workers_end_in_any_order),
+        cmocka_unit_test(feed_begins_with_the_first_tag),
+        cmocka_unit_test(a_lost_header_is_no_lost_frame),
+        cmocka_unit_test(a_header_lost_there_comes_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,7 +239,7 @@ static const struct metric stream_metrics[] = {
     {"sluice_stream_received_audio_frames_total", "counter", "Audio frames of a stream's publisher.",
      STREAM(audio_frames)},
     {"sluice_stream_lost_frames_total", "counter", "Frames of a stream that found no memory.", STREAM(frames_lost)},
-    {"sluice_stream_sends_total", "counter", "Sends to a stream's players, while all workers answer.", STREAM(sends)},
+    {"sluice_stream_sends_total", "counter", "Sends to a stream's players.", STREAM(sends)},
     {"sluice_stream_blocks", "gauge", "Blocks that a stream and its players hold.", STREAM(blocks_held)},
     {"sluice_stream_recording", "gauge", "Whether a stream is recorded.", STREAM(is_recorded)},
     {"sluice_stream_recorded_bytes_total", "counter", "FLV bytes of a stream that recordings were given.",
@@ -250,15 +250,8 @@ static const struct metric stream_metrics[] = {
      STREAM(record_queued)},
 };
 
-/* Workers with players of the stream add to it: without one of them it would fall. */
-static bool is_of_all_workers(const struct metric *metric) {
-    return metric->offset == offsetof(struct snapshot_stream, sends);
-}
-
 static void write_stream_metric(FILE *out, const struct admin_view *view, const struct metric *metric) {
     size_t shown = 0;
-    if (is_of_all_workers(metric) && !snapshots_are_whole(&view->snapshots))
-        return;
     metric_head(out, metric->name, metric->type, metric->help);
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];

@@ -107,7 +107,7 @@ static void take_stream(struct stream *stream, void *user) {
         .players = stream->player_count,
         .merge_window_ms = coalesce_window_now(&stream->registry->merging, window_ms),
         .merge_window_auto = window_ms == COALESCE_WINDOW_AUTO,
-        .sends = stream->sends,
+        .sends = stream_sends(stream),
         .blocks_held = stream->blocks_held,
         .gop_frames = stream->gop.count,
         .gop_bytes = stream->gop.bytes,
@@ -521,7 +521,6 @@ void snapshots_fold(struct snapshot *const *list, size_t count) {
             if (!stream)
                 continue;
             stream->players += replica->players;
-            stream->sends += replica->sends;
         }
         if (snapshot)
             snapshot->stream_count = kept;

@@ -193,7 +193,6 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         if (type_of(session)->written && sluice_writer_queued(session->writer) == 0)
             type_of(session)->written(session);
     } else if (player) {
-        player->stream->sends += bytes > 0;
         player_sent(player, bytes);
     }
     check_done(session);

@@ -503,7 +503,10 @@ static void pop(struct player *player) {
 
 void player_sent(struct player *player, size_t bytes) {
     player->bytes_sent += bytes;
-    player->sends += bytes > 0;
+    if (bytes > 0) {
+        player->sends++;
+        stream_count_send(player->stream);
+    }
     player->gathered = 0;
     size_t preamble = player->preamble_size - player->preamble_sent;
     if (preamble > bytes)

@@ -50,9 +50,11 @@ struct replica {
     struct stream_sink sink; /* of the stream here */
     atomic_uint references;  /* the stream's list, the replica, seats, and messages on their way */
     atomic_uint seats;
+    _Atomic uint64_t sends;     /* to the replica's players; counted there, read here */
     atomic_bool failed;         /* there was no memory for a replica */
     atomic_bool room_is_asked;  /* and not made yet */
     atomic_bool room_of_groups; /* that are cached, too */
+    atomic_bool wants_headers;  /* there; a header was lost there */
     struct replica_site *here, *there;
     struct stream_state state; /* of the stream when the feed began */
     sluice_call open_call, close_call, room_call, flush_call;
@@ -324,6 +326,12 @@ static struct replica *feed_of(const struct stream_sink *sink) {
     return (struct replica *)sink;
 }
 
+/* A read where there is none: it is asked for each frame of audio-only streams. */
+static bool take_wish(struct replica *feed) {
+    return atomic_load_explicit(&feed->wants_headers, memory_order_relaxed) &&
+           atomic_exchange_explicit(&feed->wants_headers, false, memory_order_relaxed);
+}
+
 static void push(struct stream_sink *sink, struct stream *stream, struct packet *packet, uint8_t flags) {
     struct replica *feed = feed_of(sink);
     bool is_frame = packet->role >= PACKET_KEY_FRAME && packet->role <= PACKET_AUDIO;
@@ -333,7 +341,7 @@ static void push(struct stream_sink *sink, struct stream *stream, struct packet 
         if (lent(feed) > feed->here->most_lent)
             lose(feed);
     }
-    if (feed->behind && !is_short && is_sync(stream, packet)) {
+    if (!is_short && is_sync(stream, packet) && (feed->behind || take_wish(feed))) {
         feed->behind = false;
         (void)hand_headers(feed, &stream->headers);
     }
@@ -461,10 +469,15 @@ struct replica *replica_open(struct stream *stream, struct replica_site *here, s
     return feed;
 }
 
+static uint64_t sends(const struct replica *feed) {
+    return atomic_load_explicit(&feed->sends, memory_order_relaxed);
+}
+
 /* It is the stream's no more. The message that ends the replica goes behind all others. */
 static void close_feed(struct replica *feed) {
     struct stream *stream = feed->stream;
     stream_remove_sink(stream, &feed->sink);
+    stream->sends += sends(feed);
     feed->stream = NULL;
     free_batch(feed->batch);
     feed->batch = NULL;
@@ -505,6 +518,21 @@ uint32_t replicas_players(const struct stream *stream) {
     uint32_t count = 0;
     for (const struct replica *feed = first_feed(stream); feed; feed = next_feed(feed))
         count += atomic_load(&feed->seats);
+    return count;
+}
+
+void replica_want_headers(struct replica *feed) {
+    atomic_store_explicit(&feed->wants_headers, true, memory_order_relaxed);
+}
+
+void replica_count_send(struct replica *feed) {
+    atomic_fetch_add_explicit(&feed->sends, 1, memory_order_relaxed);
+}
+
+uint64_t replicas_sends(const struct stream *stream) {
+    uint64_t count = 0;
+    for (const struct replica *feed = first_feed(stream); feed; feed = next_feed(feed))
+        count += sends(feed);
     return count;
 }
 

@@ -71,6 +71,15 @@ bool replicas_any(const struct stream *stream);
 /* Players of the stream that have a seat elsewhere. Here. */
 uint32_t replicas_players(const struct stream *stream);
 
+/* There: a decoder's header found no memory: all are sent again before the next key frame. */
+void replica_want_headers(struct replica *feed);
+
+/* There: one more send to a player of the replica. */
+void replica_count_send(struct replica *feed);
+
+/* Here: sends to players on other workers, which have counted them. */
+uint64_t replicas_sends(const struct stream *stream);
+
 /* Here, now and then: ends replicas that are no longer needed, which may be the stream's end. */
 void replicas_tick(struct stream *stream, uint64_t now);
 

@@ -25,7 +25,8 @@ static void pass(struct stand_in *stand_in, const struct packet *packet) {
         return;
     }
     sluice_slice_ref(&packet->payload, &tag.payload);
-    (void)stream_publish(target, &tag, stand_in->source->seen);
+    if (stream_publish(target, &tag, stand_in->source->seen) == -ENOTRECOVERABLE)
+        stand_in->is_synced = false;
     sluice_slice_release(&tag.payload);
 }
 

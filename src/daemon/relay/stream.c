@@ -97,6 +97,16 @@ void stream_add_totals(const struct stream *stream, struct stream_totals *totals
     totals->jumps += stream->timeline.jumps;
 }
 
+void stream_count_send(struct stream *stream) {
+    stream->sends++;
+    if (stream->fed_by)
+        replica_count_send(stream->fed_by);
+}
+
+uint64_t stream_sends(const struct stream *stream) {
+    return stream->sends + replicas_sends(stream);
+}
+
 void stream_keep(struct stream *stream, uint64_t until) {
     if (until == 0)
         return;
@@ -156,7 +166,7 @@ static void begin(struct stream *stream) {
     if (!stream->stand_in)
         publish_lock_unreserve(stream);
     stream->received_at = sluice_loop_now(stream->registry->loop);
-    stream->seen = stream->claimed = 0;
+    stream->seen = stream->claimed = stream->lacking = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
     stream->metadata = (sluice_flv_metadata){0};
     tracks_begin(&stream->video);
@@ -388,6 +398,7 @@ static bool keep_apart(const struct stream *stream, sluice_slice *payload, enum 
     return true;
 }
 
+/* The payload stays with the tag where there is no memory. */
 static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role, unsigned place) {
     sluice_slice kept;
     if (!has_room(stream, role, place))
@@ -399,7 +410,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
         return NULL;
     struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
     if (!packet) {
-        sluice_slice_release(&kept);
+        tag->payload = kept;
         return NULL;
     }
     packet->received_at = stream->received_at;
@@ -542,15 +553,26 @@ static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
         settle(stream);
 }
 
+/*
+ * There is no memory for a tag. @place: of its track, or negative. A decoder's header that the
+ * stream has not already would not come again: publishers send theirs at the beginning.
+ */
+static int lose_tag(struct stream *stream, const sluice_flv_tag *tag, int place) {
+    stream_lose(stream);
+    if (tag->type == SLUICE_FLV_SCRIPT || tag->view.packet != SLUICE_FLV_SEQUENCE_HEADER)
+        return -ENOMEM;
+    bool is_known = place >= 0 && track_header_is(&tracks_at(stream_tracks(stream, tag->type), (unsigned)place)->header,
+                                                  &tag->payload);
+    return is_known ? -ENOMEM : -ENOTRECOVERABLE;
+}
+
 /* A tag of one track at most. */
 static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     bool has_track = tag->type != SLUICE_FLV_SCRIPT, is_metadata = read_metadata(stream, tag);
     struct tracks *tracks = stream_tracks(stream, tag->type);
     int place = has_track ? tracks_take(tracks, tag->view.track) : 0;
-    if (place == -ENOMEM) {
-        stream_lose(stream);
-        return -ENOMEM;
-    }
+    if (place == -ENOMEM)
+        return lose_tag(stream, tag, place);
     if (place < 0) {
         stream->beyond_tracks += tag->view.packet == SLUICE_FLV_FRAME;
         return 0;
@@ -558,10 +580,8 @@ static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     enum packet_role role = role_of(tag, is_metadata, has_track && place == tracks->main);
     count_tag(stream, tag, (unsigned)place);
     struct packet *packet = make_packet(stream, tag, role, (unsigned)place);
-    if (!packet) {
-        stream_lose(stream);
-        return -ENOMEM;
-    }
+    if (!packet)
+        return lose_tag(stream, tag, place);
     take(stream, packet, flags);
     remember(stream, packet);
     packet_unref(packet);
@@ -573,10 +593,8 @@ static int publish_part(struct stream *stream, const sluice_flv_tag *whole, cons
                         uint8_t flags) {
     sluice_flv_tag tag = {.type = whole->type, .timestamp = whole->timestamp, .trailer_ok = true};
     int error = track_payload_make(&stream->registry->payloads, tag.type, track, false, &tag.payload, &tag.view);
-    if (error) {
-        stream_lose(stream);
-        return -ENOMEM;
-    }
+    if (error)
+        return lose_tag(stream, whole, error);
     tag.size = (uint32_t)sluice_slice_length(&tag.payload);
     error = publish(stream, &tag, flags);
     sluice_slice_release(&tag.payload);
@@ -586,7 +604,7 @@ static int publish_part(struct stream *stream, const sluice_flv_tag *whole, cons
 /*
  * Publishes the tracks of a tag that holds many, each as a tag of its own; as many as there may be,
  * and what is behind them is not looked at. The main track's is the first, since a group begins
- * with its key frame, and the others' key frames belong to it. 0, -ENOMEM (one of them is lost)
+ * with its key frame, and the others' key frames belong to it. As of stream_publish()
  */
 static __attribute__((noinline)) int publish_parts(struct stream *stream, const sluice_flv_tag *tag, uint8_t flags) {
     uint8_t main = tracks_main(stream_tracks(stream, tag->type))->id;
@@ -600,7 +618,7 @@ static __attribute__((noinline)) int publish_parts(struct stream *stream, const 
             if (result != 1)
                 break;
             int failed = (track.id != main) == others ? publish_part(stream, tag, &track, flags) : 0;
-            error = error ? error : failed;
+            error = error == -ENOTRECOVERABLE || failed == 0 ? error : failed;
             sluice_slice_release(&track.slice);
         }
         if (others && result == 1 && sluice_flv_next_track(&place, tag->type, &tag->payload, &track) == 1) {
@@ -663,16 +681,32 @@ static int take_replica_track(struct stream *replica, const struct stream_tag *t
     return 0;
 }
 
+/* Where there is no memory for a decoder's header, frames are lost until it comes again. */
+static void note_header(struct stream *replica, const struct stream_tag *tag, const struct packet *packet) {
+    if (tag->role != PACKET_VIDEO_HEADER && tag->role != PACKET_AUDIO_HEADER)
+        return;
+    uint8_t bit = (uint8_t)(1 << tag->role);
+    if (packet) {
+        replica->lacking &= (uint8_t)~bit;
+    } else {
+        replica->lacking |= bit;
+        replica_want_headers(replica->fed_by);
+    }
+}
+
 void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     (void)read_metadata(replica, &tag->tag);
     replica->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->tag.size + SLUICE_FLV_TRAILER_SIZE;
     replica->received_at = tag->received_at;
     if (take_replica_track(replica, tag) < 0) {
+        note_header(replica, tag, NULL);
         stream_lose(replica);
         return;
     }
     count_tag(replica, &tag->tag, tag->track);
-    struct packet *packet = make_replica_packet(replica, tag);
+    bool is_frame = tag->role >= PACKET_KEY_FRAME && tag->role <= PACKET_AUDIO;
+    struct packet *packet = replica->lacking && is_frame ? NULL : make_replica_packet(replica, tag);
+    note_header(replica, tag, packet);
     if (!packet) {
         stream_lose(replica);
         return;
@@ -694,7 +728,8 @@ static void tell_header(struct stream *replica, struct packet *header) {
 
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
     int error = take_replica_track(replica, tag);
-    struct packet *packet = error ? NULL : make_replica_packet(replica, tag);
+    struct packet *packet = error || (in_group && replica->lacking) ? NULL : make_replica_packet(replica, tag);
+    note_header(replica, tag, packet);
     if (!packet) {
         gop_drop(&replica->gop);
         return;

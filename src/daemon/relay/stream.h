@@ -163,7 +163,8 @@ struct stream {
     bool has_metadata;
     /* all tracks that will come have come, as far as can be known: players are started */
     bool settled;
-    bool opened; /* the first frame has come */
+    bool opened;     /* the first frame has come */
+    uint8_t lacking; /* of a replica: 1 << role of each decoder's header that found no memory */
     uint32_t opened_at;
     struct timeline timeline;
     struct stream_policy policy; /* what holds for it */
@@ -175,7 +176,7 @@ struct stream {
     /* frames of this publisher's that are of more tracks than there may be: not taken */
     uint64_t beyond_tracks;
     sluice_flv_metadata metadata;
-    uint64_t sends; /* to its players, those that have gone included */
+    uint64_t sends; /* to this worker's players of it, those that have gone included */
     /* bytes at the last rate tick, and what came since the one before */
     uint64_t rate_bytes, bits_per_second;
     struct frame_minute minute;
@@ -283,6 +284,12 @@ int stream_attach_stand_in(struct stream *stream, struct stand_in *stand_in, str
 
 void stream_detach(struct stream *stream, uint64_t now);
 
+/* One more send to a player, which only player_sent() counts. */
+void stream_count_send(struct stream *stream);
+
+/* Sends to all players it has had, on whatever worker. Of a replica: on this one. */
+uint64_t stream_sends(const struct stream *stream);
+
 /*
  * Whether there has been no publisher for as long as a player waits that joined at @joined, the
  * stream is not reserved for a publisher that has left, and it does not come from another node.
@@ -302,7 +309,8 @@ static inline bool stream_is_main(const struct stream *stream, const struct pack
 
 /*
  * Takes one tag to everybody. One of many tracks is taken apart: each becomes a tag that names its
- * track. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost, or a part of it)
+ * track. @flags: of the publisher's file header. 0, -ENOMEM (this tag is lost, or a part of it), or
+ * -ENOTRECOVERABLE: likewise, and no frame that follows can be decoded without it
  */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 

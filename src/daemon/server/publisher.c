@@ -161,10 +161,10 @@ int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t 
     else
         budget_charge_request(&session->budget);
     struct holdings_call outer = holdings_enter(holdings, session, !publisher->is_leaving);
-    /* A tag that finds no memory is lost and counted; the stream goes on. */
-    (void)stream_publish(publisher->stream, tag, flags);
+    /* A tag that finds no memory is lost and counted; the stream goes on, if it can be decoded. */
+    int error = stream_publish(publisher->stream, tag, flags);
     holdings_leave(holdings, outer);
-    return 0;
+    return error == -ENOTRECOVERABLE ? -ENOBUFS : 0;
 }
 
 void publisher_leave(struct publisher *publisher) {

@@ -41,7 +41,8 @@ bool publisher_is_waiting(const struct publisher *publisher);
 
 /*
  * Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has
- * them. 0, -EMSGSIZE (it is larger than the stream's tags may be, and not published)
+ * them. 0, -EMSGSIZE (it is larger than the stream's tags may be, and not published), or
+ * -ENOBUFS (a decoder's header found no memory: the publisher is to end, and to come again with it)
  */
 int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
 

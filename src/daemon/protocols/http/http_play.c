@@ -116,7 +116,6 @@ static void check_done(struct http_session *session) {
 void http_play_sent(struct http_session *session, size_t bytes) {
     if (bytes > 0)
         session->player->progress_at = worker_now(session->base.worker);
-    session->player->stream->sends += bytes > 0;
     player_sent(session->player, bytes);
     check_done(session);
 }

@@ -145,7 +145,6 @@ void rtmp_play_sent(struct rtmp_session *session, size_t bytes) {
     struct player *player = session->player;
     if (bytes > 0)
         player->progress_at = worker_now(session->base.worker);
-    player->stream->sends += bytes > 0;
     player_sent(player, bytes);
     /* Messages that were on their way when it left, or paused. */
     if (!session->joined || player->state == PLAYER_PAUSED)

@@ -609,7 +609,6 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     if (session->player) {
         if (bytes > 0)
             session->player->progress_at = worker_now(session->base.worker);
-        session->player->stream->sends += bytes > text;
         player_sent(session->player, bytes - text);
         /* It has left, or paused, while frames were on their way: those that are not begun would
          * follow the reply. */
