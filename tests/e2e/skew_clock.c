@@ -1,6 +1,7 @@
 /*
- * Preloaded into an engine: what the wall clock shows is so many microseconds ahead as the file
- * says that the test maps too (preload.h). Time that passes is not touched.
+ * Preloaded into a program: what a clock shows is so many microseconds ahead, in whole seconds, as
+ * the file says that the test maps too (preload.h). The wall clock, unless SKEW_MONOTONIC is
+ * defined: then the one by which programs wait, of which the kernel's own waits know nothing.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,6 +12,14 @@
 
 static int64_t ahead_us(void) {
     return counter ? (int64_t)atomic_load_explicit(counter, memory_order_relaxed) : 0;
+}
+
+static int is_skewed(clockid_t clock) {
+#ifdef SKEW_MONOTONIC
+    return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE;
+#else
+    return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+#endif
 }
 
 int gettimeofday(struct timeval *time, void *zone) {
@@ -27,7 +36,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret_time) {
     if (!next)
         next = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int result = next(clock, ret_time);
-    if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+    if (result == 0 && is_skewed(clock))
         ret_time->tv_sec += ahead_us() / 1000000;
     return result;
 }

@@ -8,10 +8,12 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import flv
 import harness
+import preload
 from camera import SDP, Camera
 from harness import AAC, H264, VIDEO, Daemon, Player, Publisher, Steady, tone
 
@@ -19,10 +21,10 @@ LISTEN = ("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtsp", "127
 SECONDS = 6
 
 
-def puller(test, *pulls, options=("--wait", "60"), stop=True):
+def puller(test, *pulls, options=("--wait", "60"), stop=True, environment=None):
     """A daemon with these pulls, which ends when the test does."""
     arguments = [word for pull in pulls for word in ("--pull", pull)]
-    daemon = Daemon("--log-level", "debug", *options, *arguments, listen=LISTEN)
+    daemon = Daemon("--log-level", "debug", *options, *arguments, listen=LISTEN, environment=environment)
     if stop:
         test.addCleanup(daemon.stop)
     return daemon
@@ -205,6 +207,41 @@ class ReconnectTest(unittest.TestCase):
                 camera.send(0, struct.pack(">BBHII", 0x80, 0x80 | 97, 1, 1, 0x1234) + b"no picture")
             return daemon.log("pull", state="waiting")
         line, = harness.wait_until(end, "the end of the pull")
+        self.assertEqual(line.fields["reason"], "frame timeout")
+        camera.wait_request("TEARDOWN")
+        wait_state(daemon, "playing", count=2)
+        camera.close()
+
+    def skew(self):
+        """How far the daemon's clock is ahead, and the environment for it."""
+        if not preload.find_compiler():
+            self.skipTest("no compiler")
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        clock = preload.Counter(folder, preload.build(folder, "skew_clock", "-O1", "-DSKEW_MONOTONIC"))
+        self.addCleanup(clock.close)
+        return clock, {**clock.environment,
+                       "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+    def test_key_picture_a_minute(self):
+        """Pictures that wait for a key picture are given a minute beyond --first-data, and no more."""
+        first_data, minute, step = 1, 60, 5
+        clock, environment = self.skew()
+        camera = Camera(self, media=False).start()
+        daemon = puller(self, camera.url() + "=live/x", options=("--first-data", str(first_data)), environment=environment)
+        wait_state(daemon, "playing")
+        began, ahead, number, line = time.monotonic(), 0, 1, None
+        while line is None and ahead < 4 * minute:
+            for _ in range(5):
+                with harness.contextlib.suppress(OSError):
+                    camera.send(0, camera.picture(number))
+                number += 1 + (number % 10 == 9)  # Every tenth is a key picture.
+                time.sleep(0.1)
+            line = next(iter(daemon.log("pull", state="waiting")), None)
+            if ahead + time.monotonic() - began < minute:
+                self.assertIsNone(line)
+            ahead += step
+            clock.set(ahead * 1000000)
         self.assertEqual(line.fields["reason"], "frame timeout")
         camera.wait_request("TEARDOWN")
         wait_state(daemon, "playing", count=2)
