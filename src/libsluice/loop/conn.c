@@ -17,8 +17,8 @@ enum {
     MOST_LOW_WATER = 32 << 10, /* more makes the kernel enlarge the socket's buffer */
     PLENTY = 4,                /* times what is needed */
     LATER_MS = 5,              /* of a turn, for connections that were told and have left work */
-    FLUSH_MS = 20,             /* of a turn, for sends; */
-    FLUSH_EACH = 4,            /* between two looks at the clock */
+    FLUSH_MS = 20,             /* of a turn, for sends */
+    FLUSH_EACH = 4,            /* sends between two looks at the clock */
 };
 
 /* The lists that a connection can be in. */
@@ -46,6 +46,7 @@ struct sluice_conn {
     /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at
      * once */
     bool in_pieces;
+    uint8_t lists; /* in which it is: 1 << LIST_... each */
     enum conn_end end;
     int error;   /* of END_FAILED; stays */
     bool failed; /* nothing more is sent or received */
@@ -72,14 +73,17 @@ struct sluice_conn {
     reader_list readers;
     struct {
         sluice_conn *next, *prev;
-        bool in;
     } links[LISTS];
 };
 
+static bool is_in_list(const sluice_conn *conn, int which) {
+    return conn->lists >> which & 1;
+}
+
 static void list_add(conn_list *list, int which, sluice_conn *conn) {
-    if (conn->links[which].in)
+    if (is_in_list(conn, which))
         return;
-    conn->links[which].in = true;
+    conn->lists |= (uint8_t)(1 << which);
     conn->links[which].next = NULL;
     conn->links[which].prev = list->last;
     if (list->last)
@@ -92,9 +96,9 @@ static void list_add(conn_list *list, int which, sluice_conn *conn) {
 
 static void list_remove(conn_list *list, int which, sluice_conn *conn) {
     sluice_conn *next = conn->links[which].next, *prev = conn->links[which].prev;
-    if (!conn->links[which].in)
+    if (!is_in_list(conn, which))
         return;
-    conn->links[which].in = false;
+    conn->lists &= (uint8_t) ~(1 << which);
     list->count--;
     if (prev)
         prev->links[which].next = next;
@@ -117,7 +121,7 @@ static bool is_going(const sluice_conn *conn) {
 
 /* It will be told; with its turn, where it has left work. */
 static void make_ready(sluice_conn *conn) {
-    if (!is_going(conn) && !conn->links[LIST_LATER].in)
+    if (!is_going(conn) && !is_in_list(conn, LIST_LATER))
         list_add(&conn->loop->ready, LIST_READY, conn);
 }
 
@@ -593,6 +597,7 @@ void conns_dispatch(sluice_loop *loop) {
 void conns_flush(sluice_loop *loop) {
     const struct backend_operations *operations = loop->backend->operations;
     const uint64_t until = loop->sending.count > FLUSH_EACH ? loop_clock() + FLUSH_MS : UINT64_MAX;
+    size_t asked = 0;
     /* Once each: a connection with more data is asked again in the next turn. */
     for (size_t left = loop->sending.count; left > 0 && loop->sending.first; left--) {
         sluice_conn *conn = loop->sending.first;
@@ -608,7 +613,7 @@ void conns_flush(sluice_loop *loop) {
         size_t count = conn->events->on_gather(conn, iov, room, conn->user);
         if (count > 0 && !is_going(conn))
             operations->send(loop->backend, &conn->io, count);
-        if (until != UINT64_MAX && left % FLUSH_EACH == 0 && loop_clock() >= until)
+        if (until != UINT64_MAX && ++asked % FLUSH_EACH == 0 && loop_clock() >= until)
             break;
     }
 }
