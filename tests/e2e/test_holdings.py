@@ -310,7 +310,7 @@ class HoldingsTest(unittest.TestCase):
                     return [stream["name"] for stream in daemon.api()["streams"] if stream["name"] != "beside/a"]
                 harness.wait_until(lambda: not left(), lambda: "their end: %s" % left(), 0.5)
                 steady.go_on()
-            for reason in ("out of blocks", "a frame came too slowly"):
+            for reason in ("out of memory", "a frame came too slowly"):
                 daemon.wait_log("publisher ended", reason=reason)
 
     def test_unfinished_frames_of_rtsp_publishers(self):
@@ -327,8 +327,8 @@ class HoldingsTest(unittest.TestCase):
                         for number in range(7):
                             client.send_rtp(0, b"\x65" + bytes(59999), number, 0, marker=False)
             harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
-            daemon.wait_log("publisher ended", reason="out of blocks")
-            evicted = daemon.log("publisher ended", reason="out of blocks")
+            daemon.wait_log("publisher ended", reason="out of memory")
+            evicted = daemon.log("publisher ended", reason="out of memory")
             self.assertEqual({line.fields["video_frames"] for line in evicted}, {"0"})
             for client in clients:
                 client.close()
@@ -452,7 +452,7 @@ class HoldingsTest(unittest.TestCase):
         with self.daemon(*pulls) as daemon, self.beside(daemon) as steady:
             budget = self.budget(daemon)
             harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
-            daemon.wait_log("pull", state="waiting", reason="out of blocks")
+            daemon.wait_log("pull", state="waiting", reason="out of memory")
             steady.go_on()
             own = 100 * BLOCK  # of the stream beside: its cached group, and frames on their way
             self.assertLessEqual(self.held(daemon), (budget - budget // 8) // 8 + 16 * BLOCK + own)

@@ -242,6 +242,7 @@ class ReconnectTest(unittest.TestCase):
                 self.assertIsNone(line)
             ahead += step
             clock.set(ahead * 1000000)
+        self.assertIsNotNone(line)
         self.assertEqual(line.fields["reason"], "frame timeout")
         camera.wait_request("TEARDOWN")
         wait_state(daemon, "playing", count=2)

@@ -17,6 +17,7 @@
 #include "daemon/relay/coalesce.h"
 #include "daemon/relay/player_list.h"
 #include "daemon/relay/registry.h"
+#include "daemon/relay/stand_in.h"
 #include "support/feed.h"
 #include "support/publishing.h"
 #include "support/sockets.h"
@@ -37,6 +38,7 @@ enum {
 
 static bool malloc_fails;
 static int role_without_memory = -1;
+static unsigned with_memory; /* packets of that role before */
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -48,7 +50,9 @@ struct packet *__wrap_packet_new(struct packet_pool *pool, const sluice_flv_tag 
 
 struct packet *__wrap_packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                                  uint32_t timestamp, sluice_slice *payload) {
-    return (int)role == role_without_memory ? NULL : __real_packet_new(pool, tag, role, timestamp, payload);
+    bool fails = (int)role == role_without_memory && with_memory == 0;
+    with_memory -= (int)role == role_without_memory && with_memory > 0;
+    return fails ? NULL : __real_packet_new(pool, tag, role, timestamp, payload);
 }
 
 void *__wrap_malloc(size_t size) {
@@ -82,7 +86,7 @@ typedef struct feed_rig {
 
 static void rig_open(feed_rig *rig) {
     static const struct stream_policies policies = {
-        .all = {.gop_size = (uint64_t)BLOCKS * BLOCK / 4, .player_buffer = 64 << 20}};
+        .all = {.gop_size = (uint64_t)BLOCKS * BLOCK / 4, .player_buffer = 64 << 20, .frame_limit = 1 << 20}};
     const struct stream_limits limits = {.packet_bytes = 4 << 20, .policies = &policies};
     *rig = (feed_rig){0};
     log_set_level(LOG_ERROR);
@@ -434,6 +438,12 @@ static void a_lost_header_is_no_lost_frame(void **state) {
     assert_int_equal(publish_video(&rig, new_header, sizeof new_header), 0);
     assert_int_equal(publish_video(&rig, key_frame, FRAME), 0);
     assert_int_equal(rig.stream->frames_dropped, 3);
+    /* The next publisher's is not there before it has come, even if it is the same. */
+    end(&rig);
+    begin(&rig);
+    role_without_memory = PACKET_VIDEO_HEADER;
+    assert_int_equal(publish_video(&rig, new_header, sizeof new_header), -ENOTRECOVERABLE);
+    role_without_memory = -1;
     rig_close(&rig);
 }
 
@@ -465,6 +475,78 @@ static void a_header_lost_there_comes_again(void **state) {
     assert_memory_equal(there->bytes + before + TAG, new_header, sizeof new_header);
     size_t last = 2 * (AROUND + FRAME);
     assert_memory_equal(here->bytes + here->count - last, there->bytes + there->count - last, last);
+    rig_close(&rig);
+}
+
+/* A header that the other worker has is not missing there if it finds no memory once more. */
+static void a_repeated_header_is_not_missed(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
+    begin(&rig);
+    publish(&rig, 2);
+    take_all(&rig);
+    assert_int_equal(publish_video(&rig, first_header, sizeof first_header), 0);
+    assert_int_equal(publish_video(&rig, key_frame, FRAME), 0);
+    role_without_memory = PACKET_VIDEO_HEADER;
+    turn_both(&rig);
+    role_without_memory = -1;
+    assert_int_equal(publish_video(&rig, inter_frame, FRAME), 0);
+    take_all(&rig);
+    size_t last = 2 * (SLUICE_FLV_TAG_HEADER_SIZE + FRAME + SLUICE_FLV_TRAILER_SIZE);
+    assert_int_equal(there->player.packets_sent, here->player.packets_sent);
+    assert_memory_equal(here->bytes + here->count - last, there->bytes + there->count - last, last);
+    rig_close(&rig);
+}
+
+static void stand_in_ended(struct stand_in *stand_in, bool by_source) {
+    (void)stand_in;
+    (void)by_source;
+}
+
+/* A stream stands in, and there is no memory for a header of it in the other stream: it passes that
+ * on again before the next key frame, and nothing before. */
+static void a_header_lost_by_a_stand_in_comes_again(void **state) {
+    (void)state;
+    enum { TAG = SLUICE_FLV_TAG_HEADER_SIZE, AROUND = TAG + SLUICE_FLV_TRAILER_SIZE };
+    feed_rig rig;
+    struct stream *target;
+    struct stand_in stand_in = {.ended = stand_in_ended};
+    rig_open(&rig);
+    begin(&rig);
+    publish(&rig, 2);
+    assert_int_equal(registry_get(rig.sites[0].registry, "live/b", 6, 1, &target), 0);
+    struct taker *taker = join(&rig, target);
+    /* At its beginning, and on its way. */
+    for (unsigned round = 0; round < 2; round++) {
+        role_without_memory = PACKET_VIDEO_HEADER;
+        with_memory = round;
+        if (round == 0)
+            assert_int_equal(stand_in_begin(&stand_in, rig.stream, target, "backup"), 0);
+        else
+            assert_int_equal(publish_video(&rig, new_header, sizeof new_header), 0);
+        role_without_memory = -1;
+        with_memory = 0;
+        take(taker);
+        size_t before = taker->count;
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(publish_video(&rig, inter_frame, FRAME), 0);
+        take(taker);
+        assert_int_equal(taker->count, before);
+        /* By the first one the tracks are known, as far as all that has come is lost. */
+        for (unsigned keys = round == 0 ? 2 : 1; keys > 0; keys--)
+            assert_int_equal(publish_video(&rig, key_frame, FRAME), 0);
+        take(taker);
+        const uint8_t *header = round == 0 ? first_header : new_header;
+        size_t key = AROUND + FRAME, tag = AROUND + sizeof first_header;
+        assert_true(taker->count >= before + tag + key);
+        assert_memory_equal(taker->bytes + taker->count - key - tag + TAG, header, sizeof first_header);
+        assert_memory_equal(taker->bytes + taker->count - key + TAG, key_frame, FRAME);
+    }
+    stand_in_end(&stand_in);
+    leave(&rig, taker);
+    stream_unref(target);
     rig_close(&rig);
 }
 
@@ -660,6 +742,8 @@ int main(void) {
         cmocka_unit_test(feed_begins_with_the_first_tag),
         cmocka_unit_test(a_lost_header_is_no_lost_frame),
         cmocka_unit_test(a_header_lost_there_comes_again),
+        cmocka_unit_test(a_repeated_header_is_not_missed),
+        cmocka_unit_test(a_header_lost_by_a_stand_in_comes_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

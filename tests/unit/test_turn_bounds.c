@@ -322,6 +322,41 @@ static void senders_have_equal_shares(void **state) {
     rig_close(&rig);
 }
 
+static size_t large_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    static uint8_t bytes[1 << 20];
+    (void)sender_gather(conn, iov, max, user);
+    iov[0] = (struct iovec){bytes, sizeof bytes};
+    return 1;
+}
+
+/* The clock shows what sends cost when they have happened: so large ones are not submitted all
+ * together. (With epoll, each is a call.) */
+static void large_sends_are_submitted_in_parts(void **state) {
+    enum { COUNT = 4 * SOCKETS };
+    static const sluice_conn_events events = {
+        .size = sizeof events, .on_gather = large_gather, .on_sent = sender_sent, .on_closed = sender_closed};
+    loop_rig rig;
+    senders s;
+    sluice_loop_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    rig_open(&rig, state, 0);
+    clock_stop();
+    senders_open_as(&s, rig.loop, COUNT, 1, &events);
+    assert_int_equal(sluice_loop_get_stats(rig.loop, &before), 0);
+    assert_int_equal(sluice_loop_turn(rig.loop, 0), 0);
+    assert_int_equal(sluice_loop_get_stats(rig.loop, &after), 0);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(s.of_each[i].asked, 1);
+    if (loop_rig_is_uring(&rig))
+        assert_in_range(after.enters - before.enters, (COUNT << 20) / URING_SEND_BYTES, COUNT);
+    while (s.sent < COUNT) {
+        senders_drain(&s);
+        assert_int_equal(sluice_loop_turn(rig.loop, 0), 0);
+    }
+    clock_go_on();
+    senders_close(&s);
+    rig_close(&rig);
+}
+
 /* What a send costs is more the larger it is: here, a millisecond each. */
 static size_t slow_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
     clock_forward(1);
@@ -806,21 +841,14 @@ static void writes_all_happen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FILES_ON_BOTH(sends_starve_nobody),
-        FILES_ON_BOTH(pieces_starve_nobody),
-        FILES_ON_BOTH(completions_starve_nobody),
-        FILES_ON_BOTH(completions_of_a_window_starve_nobody),
-        FILES_ON_BOTH(senders_have_equal_shares),
-        FILES_ON_BOTH(events_starve_nobody),
-        FILES_ON_BOTH(slow_sends_have_a_slice),
-        FILES_ON_BOTH(cancels_all_happen),
-        FILES_ON_BOTH(accepts_starve_nobody),
-        FILES_ON_BOTH(posts_starve_nobody),
-        FILES_ON_BOTH(timers_starve_nobody),
-        FILES_ON_BOTH(reads_starve_nobody),
-        FILES_ON_BOTH(writes_all_happen),
-        FILES_ON_BOTH(floods_starve_nobody),
-        FILES_ON_BOTH(floods_are_received_in_bundles),
+        FILES_ON_BOTH(sends_starve_nobody),       FILES_ON_BOTH(pieces_starve_nobody),
+        FILES_ON_BOTH(completions_starve_nobody), FILES_ON_BOTH(completions_of_a_window_starve_nobody),
+        FILES_ON_BOTH(senders_have_equal_shares), FILES_ON_BOTH(events_starve_nobody),
+        FILES_ON_BOTH(slow_sends_have_a_slice),   FILES_ON_BOTH(large_sends_are_submitted_in_parts),
+        FILES_ON_BOTH(cancels_all_happen),        FILES_ON_BOTH(accepts_starve_nobody),
+        FILES_ON_BOTH(posts_starve_nobody),       FILES_ON_BOTH(timers_starve_nobody),
+        FILES_ON_BOTH(reads_starve_nobody),       FILES_ON_BOTH(writes_all_happen),
+        FILES_ON_BOTH(floods_starve_nobody),      FILES_ON_BOTH(floods_are_received_in_bundles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

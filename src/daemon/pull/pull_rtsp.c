@@ -330,7 +330,7 @@ static void on_skipped(struct pull_rtsp_session *session, size_t skipped) {
         {"bytes", log_unsigned(skipped).text});
 }
 
-/* As with FLV, a frame that is too large ends the publisher. */
+/* As with FLV, a frame that is too large ends the publisher, and so does a lost header. */
 static void end_broken(struct pull_rtsp_session *session) {
     int error = session->source.error;
     if (session->source.publisher && error)

@@ -50,7 +50,6 @@ struct replica {
     struct stream_sink sink; /* of the stream here */
     atomic_uint references;  /* the stream's list, the replica, seats, and messages on their way */
     atomic_uint seats;
-    _Atomic uint64_t sends;     /* to the replica's players; counted there, read here */
     atomic_bool failed;         /* there was no memory for a replica */
     atomic_bool room_is_asked;  /* and not made yet */
     atomic_bool room_of_groups; /* that are cached, too */
@@ -71,6 +70,7 @@ struct replica {
 
     /* Of the other one: */
     struct stream *replica; /* a reference; or NULL */
+    _Atomic uint64_t sends; /* to its players; only the other worker changes it */
 };
 
 static struct replica *ref(struct replica *feed) {
@@ -326,7 +326,7 @@ static struct replica *feed_of(const struct stream_sink *sink) {
     return (struct replica *)sink;
 }
 
-/* A read where there is none: it is asked for each frame of audio-only streams. */
+/* Where there is no wish this only reads: of streams of audio alone it is called for each frame. */
 static bool take_wish(struct replica *feed) {
     return atomic_load_explicit(&feed->wants_headers, memory_order_relaxed) &&
            atomic_exchange_explicit(&feed->wants_headers, false, memory_order_relaxed);
@@ -341,7 +341,7 @@ static void push(struct stream_sink *sink, struct stream *stream, struct packet 
         if (lent(feed) > feed->here->most_lent)
             lose(feed);
     }
-    if (!is_short && is_sync(stream, packet) && (feed->behind || take_wish(feed))) {
+    if (is_sync(stream, packet) && (feed->behind ? !is_short : take_wish(feed))) {
         feed->behind = false;
         (void)hand_headers(feed, &stream->headers);
     }
@@ -526,7 +526,7 @@ void replica_want_headers(struct replica *feed) {
 }
 
 void replica_count_send(struct replica *feed) {
-    atomic_fetch_add_explicit(&feed->sends, 1, memory_order_relaxed);
+    atomic_store_explicit(&feed->sends, sends(feed) + 1, memory_order_relaxed);
 }
 
 uint64_t replicas_sends(const struct stream *stream) {

@@ -25,8 +25,7 @@ static void pass(struct stand_in *stand_in, const struct packet *packet) {
         return;
     }
     sluice_slice_ref(&packet->payload, &tag.payload);
-    if (stream_publish(target, &tag, stand_in->source->seen) == -ENOTRECOVERABLE)
-        stand_in->is_synced = false;
+    stand_in->is_lacking |= stream_publish(target, &tag, stand_in->source->seen) == -ENOTRECOVERABLE;
     sluice_slice_release(&tag.payload);
 }
 
@@ -42,9 +41,18 @@ static void pass_cached(struct stand_in *stand_in) {
     const struct stream *source = stand_in->source;
     const struct gop *gop = &source->gop;
     pass_headers(stand_in, gop->count > 0 ? &gop->headers : &source->headers);
-    for (size_t i = 0; i < gop->count; i++)
+    for (size_t i = 0; i < gop->count && !stand_in->is_lacking; i++)
         pass(stand_in, gop->packets[i]);
     stand_in->is_synced = gop->count > 0;
+}
+
+/* What it lacked has come, if it lacked something. */
+static bool has_headers(struct stand_in *stand_in) {
+    if (!stand_in->is_lacking)
+        return true;
+    stand_in->is_lacking = false;
+    pass_headers(stand_in, &stand_in->source->headers);
+    return !stand_in->is_lacking;
 }
 
 /* Whether decoding can begin with it. */
@@ -55,7 +63,8 @@ static bool is_sync(const struct stream *source, const struct packet *packet) {
 static void take(struct stream_sink *sink, struct stream *source, struct packet *packet, uint8_t flags) {
     struct stand_in *stand_in = of(sink);
     (void)flags;
-    if (!stand_in->is_synced && packet->role >= PACKET_KEY_FRAME && !is_sync(source, packet))
+    bool waits = !stand_in->is_synced || stand_in->is_lacking;
+    if (waits && packet->role >= PACKET_KEY_FRAME && (!is_sync(source, packet) || !has_headers(stand_in)))
         return;
     stand_in->is_synced |= packet->role == PACKET_KEY_FRAME || packet->role == PACKET_AUDIO;
     pass(stand_in, packet);
@@ -88,6 +97,7 @@ int stand_in_begin(struct stand_in *stand_in, struct stream *source, struct stre
     if (error)
         return error;
     stand_in->sink.type = &sink_type;
+    stand_in->is_lacking = false;
     stand_in->source = source;
     stand_in->target = target;
     stream_add_sink(source, &stand_in->sink);

@@ -18,7 +18,8 @@ struct stand_in {
     struct stream_sink sink;
     struct stream *source; /* NULL: it does not feed */
     struct stream *target;
-    bool is_synced; /* a frame has been passed on with which decoding can begin */
+    bool is_synced;  /* a frame has been passed on with which decoding can begin */
+    bool is_lacking; /* a decoder's header found no memory: all are passed on again before that */
 
     /* It has ended, by the end of the source's publisher (true) or by a publisher of the target. In
      * the middle of a stream's call: it lets go of no stream. */

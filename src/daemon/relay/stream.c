@@ -166,7 +166,8 @@ static void begin(struct stream *stream) {
     if (!stream->stand_in)
         publish_lock_unreserve(stream);
     stream->received_at = sluice_loop_now(stream->registry->loop);
-    stream->seen = stream->claimed = stream->lacking = 0;
+    stream->seen = stream->claimed = 0;
+    stream->lacking = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
     stream->metadata = (sluice_flv_metadata){0};
     tracks_begin(&stream->video);
@@ -554,16 +555,19 @@ static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
 }
 
 /*
- * There is no memory for a tag. @place: of its track, or negative. A decoder's header that the
- * stream has not already would not come again: publishers send theirs at the beginning.
+ * There is no memory for a tag. @place: of its track, or negative; @payload: NULL where that is not
+ * known. A decoder's header that the stream does not have would not come again: publishers send
+ * theirs at the beginning.
  */
-static int lose_tag(struct stream *stream, const sluice_flv_tag *tag, int place) {
+static int lose_tag(struct stream *stream, const sluice_flv_tag *tag, int place, const sluice_slice *payload) {
     stream_lose(stream);
     if (tag->type == SLUICE_FLV_SCRIPT || tag->view.packet != SLUICE_FLV_SEQUENCE_HEADER)
         return -ENOMEM;
-    bool is_known = place >= 0 && track_header_is(&tracks_at(stream_tracks(stream, tag->type), (unsigned)place)->header,
-                                                  &tag->payload);
-    return is_known ? -ENOMEM : -ENOTRECOVERABLE;
+    enum packet_role role = tag->type == SLUICE_FLV_VIDEO ? PACKET_VIDEO_HEADER : PACKET_AUDIO_HEADER;
+    if (place < 0 || !stream_headers_get(&stream->headers, role, (unsigned)place))
+        return -ENOTRECOVERABLE;
+    const struct track *track = tracks_at(stream_tracks(stream, tag->type), (unsigned)place);
+    return payload && track_header_differs(&track->header, payload) ? -ENOTRECOVERABLE : -ENOMEM;
 }
 
 /* A tag of one track at most. */
@@ -572,7 +576,7 @@ static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     struct tracks *tracks = stream_tracks(stream, tag->type);
     int place = has_track ? tracks_take(tracks, tag->view.track) : 0;
     if (place == -ENOMEM)
-        return lose_tag(stream, tag, place);
+        return lose_tag(stream, tag, place, NULL);
     if (place < 0) {
         stream->beyond_tracks += tag->view.packet == SLUICE_FLV_FRAME;
         return 0;
@@ -581,7 +585,7 @@ static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     count_tag(stream, tag, (unsigned)place);
     struct packet *packet = make_packet(stream, tag, role, (unsigned)place);
     if (!packet)
-        return lose_tag(stream, tag, place);
+        return lose_tag(stream, tag, place, &tag->payload);
     take(stream, packet, flags);
     remember(stream, packet);
     packet_unref(packet);
@@ -594,7 +598,7 @@ static int publish_part(struct stream *stream, const sluice_flv_tag *whole, cons
     sluice_flv_tag tag = {.type = whole->type, .timestamp = whole->timestamp, .trailer_ok = true};
     int error = track_payload_make(&stream->registry->payloads, tag.type, track, false, &tag.payload, &tag.view);
     if (error)
-        return lose_tag(stream, whole, error);
+        return lose_tag(stream, whole, tracks_take(stream_tracks(stream, tag.type), track->id), NULL);
     tag.size = (uint32_t)sluice_slice_length(&tag.payload);
     error = publish(stream, &tag, flags);
     sluice_slice_release(&tag.payload);
@@ -681,17 +685,32 @@ static int take_replica_track(struct stream *replica, const struct stream_tag *t
     return 0;
 }
 
-/* Where there is no memory for a decoder's header, frames are lost until it comes again. */
+/*
+ * Where there is no memory for a decoder's header, the replica waits for it to come again: unless
+ * it is the one in force. @packet: NULL: there is no memory
+ */
 static void note_header(struct stream *replica, const struct stream_tag *tag, const struct packet *packet) {
     if (tag->role != PACKET_VIDEO_HEADER && tag->role != PACKET_AUDIO_HEADER)
         return;
-    uint8_t bit = (uint8_t)(1 << tag->role);
+    uint64_t bit = (uint64_t)1 << header_place(tag->role, tag->track);
+    const struct packet *has = stream_headers_get(&replica->headers, tag->role, tag->track);
     if (packet) {
-        replica->lacking &= (uint8_t)~bit;
-    } else {
+        replica->lacking &= ~bit;
+    } else if (!has || tag->version == 0 || packet_version(has) != tag->version) {
         replica->lacking |= bit;
         replica_want_headers(replica->fed_by);
     }
+}
+
+static bool is_frame(const struct stream_tag *tag) {
+    return tag->role >= PACKET_KEY_FRAME && tag->role <= PACKET_AUDIO;
+}
+
+/* A frame that cannot be decoded: players that wait for a key frame wait for a header first. */
+static void leave_out(struct stream *replica) {
+    for (struct player *player = replica->players; player; player = player->next)
+        if (player->state == PLAYER_BEHIND)
+            player->dropped[DROP_UNTIL_KEY]++;
 }
 
 void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
@@ -704,8 +723,11 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
         return;
     }
     count_tag(replica, &tag->tag, tag->track);
-    bool is_frame = tag->role >= PACKET_KEY_FRAME && tag->role <= PACKET_AUDIO;
-    struct packet *packet = replica->lacking && is_frame ? NULL : make_replica_packet(replica, tag);
+    if (replica->lacking && is_frame(tag)) {
+        leave_out(replica);
+        return;
+    }
+    struct packet *packet = make_replica_packet(replica, tag);
     note_header(replica, tag, packet);
     if (!packet) {
         stream_lose(replica);
@@ -728,7 +750,7 @@ static void tell_header(struct stream *replica, struct packet *header) {
 
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
     int error = take_replica_track(replica, tag);
-    struct packet *packet = error || (in_group && replica->lacking) ? NULL : make_replica_packet(replica, tag);
+    struct packet *packet = error || (replica->lacking && is_frame(tag)) ? NULL : make_replica_packet(replica, tag);
     note_header(replica, tag, packet);
     if (!packet) {
         gop_drop(&replica->gop);

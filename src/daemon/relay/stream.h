@@ -163,8 +163,7 @@ struct stream {
     bool has_metadata;
     /* all tracks that will come have come, as far as can be known: players are started */
     bool settled;
-    bool opened;     /* the first frame has come */
-    uint8_t lacking; /* of a replica: 1 << role of each decoder's header that found no memory */
+    bool opened; /* the first frame has come */
     uint32_t opened_at;
     struct timeline timeline;
     struct stream_policy policy; /* what holds for it */
@@ -199,6 +198,7 @@ struct stream {
     uint32_t player_count;
     /* a replica of another worker's stream, for some of its players; NULL: it is none */
     struct replica *fed_by;
+    uint64_t lacking;           /* if so: 1 << place of each decoder's header without memory */
     struct stand_in *stand_in;  /* that is live in place of a publisher; or NULL */
     uint32_t rtp_players;       /* of those, the ones that are sent RTP */
     struct rtp_packetizer *rtp; /* made for the first of them; or NULL */
@@ -310,7 +310,7 @@ static inline bool stream_is_main(const struct stream *stream, const struct pack
 /*
  * Takes one tag to everybody. One of many tracks is taken apart: each becomes a tag that names its
  * track. @flags: of the publisher's file header. 0, -ENOMEM (this tag is lost, or a part of it), or
- * -ENOTRECOVERABLE: likewise, and no frame that follows can be decoded without it
+ * -ENOTRECOVERABLE: likewise, and no frame of its track that follows can be decoded
  */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 

@@ -118,19 +118,15 @@ static bool make_digest(const sluice_slice *payload, uint8_t ret_digest[TRACKS_D
     return made;
 }
 
-static bool is_last(const struct track_header *header, const uint8_t digest[TRACKS_DIGEST]) {
-    return header->version > 0 && memcmp(digest, header->digest, TRACKS_DIGEST) == 0;
-}
-
-bool track_header_is(const struct track_header *header, const sluice_slice *payload) {
+bool track_header_differs(const struct track_header *header, const sluice_slice *payload) {
     uint8_t digest[TRACKS_DIGEST];
-    return make_digest(payload, digest) && is_last(header, digest);
+    return header->version > 0 && make_digest(payload, digest) && memcmp(digest, header->digest, sizeof digest) != 0;
 }
 
 uint32_t track_header_take(struct track_header *header, const sluice_slice *payload, uint32_t *last) {
     uint8_t digest[TRACKS_DIGEST] = {0};
     bool made = make_digest(payload, digest);
-    if (made && is_last(header, digest))
+    if (made && header->version > 0 && memcmp(digest, header->digest, sizeof digest) == 0)
         return header->version;
     memcpy(header->digest, digest, sizeof digest);
     uint32_t version = ++*last;

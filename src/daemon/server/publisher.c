@@ -241,7 +241,7 @@ const char *publisher_error_text(int error) {
     case -EEXIST:
         return "name in use";
     case -ENOBUFS:
-        return "out of blocks";
+        return "out of memory";
     case -ETIMEDOUT:
         return "receive timeout";
     case -ETIME:

@@ -140,7 +140,7 @@ void rtsp_record(struct rtsp_session *session, const sluice_rtsp_message *reques
     rtsp_respond(session, 200, request->cseq);
 }
 
-/* As with FLV, a frame that is too large ends the publisher. */
+/* As with FLV, a frame that is too large ends the publisher, and so does a lost header. */
 static void end_broken(struct rtsp_session *session) {
     if (!session->source.publisher || !session->source.error)
         return;

@@ -23,7 +23,7 @@ static bool take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
     struct rtsp_source *from = user;
     if (!from->error) {
         from->error = publisher_publish(from->publisher, tag, flags);
-        from->refused += from->error != 0;
+        from->refused += from->error == -EMSGSIZE;
     }
     return !budget_is_spent(&publisher_session(from->publisher)->budget);
 }

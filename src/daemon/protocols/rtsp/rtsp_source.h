@@ -30,7 +30,7 @@ struct rtsp_source {
     struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
     struct rtp_input *input;     /* NULL after an end with -ENOBUFS, too */
     uint64_t refused;            /* frames that were too large only as tags */
-    /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
+    /* by which it is to be ended, as of publisher_publish(); or 0 */
     int error;
     /* media that have sent RTP, and of these, media ended by a BYE; a bit each */
     uint32_t heard, ended;
