@@ -136,7 +136,7 @@ def clients(recordings):
     ratios = [ratio(recordings, *one) for one in ((names[0], "uring", "hiredis"), (names[0], *scenarios.MALLOCED, "hiredis"),
                                                   (names[1], "uring", "evbuffer"))]
     return ratios, (f"GET of 1 MiB from Redis into the caller's memory: {ratios[0]} of hiredis if the memory starts on a page boundary, "
-                    f"{ratios[1]} if it is from `malloc()` (\"Alignment\" in `bench/EXPERIMENTS.md`). WebSocket echo of 50-byte messages: "
+                    f"{ratios[1]} if it is from `malloc()`; more on AMD EPYC (\"Alignment\" in `bench/EXPERIMENTS.md`). WebSocket echo of 50-byte messages: "
                     f"{ratios[2]} of libevent's bufferevent, which reads 4 KiB at a time{summary.fewer(recordings, *names)}.")
 
 

@@ -279,7 +279,10 @@ SLUICE_API int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds)
  */
 SLUICE_API void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader);
 
-/** Requests a send. on_gather is called once per turn until it returns 0. */
+/**
+ * Requests a send. on_gather is called once per turn until it returns 0. When the sends of a turn
+ * have taken 20 milliseconds, the remaining connections are the first ones of the next turn.
+ */
 SLUICE_API void sluice_conn_want_send(sluice_conn *conn);
 
 /**
