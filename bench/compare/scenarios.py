@@ -433,13 +433,18 @@ SCENARIOS = (
       for name, how, arrivals, key_times in SENT_IN),
     Media("peers-publishers-500", "500 RTMP publishers of 1 Mbit/s, in ticks of 5 ms, and no players: sluiced and other servers",
           RECEIVERS, RECEIVERS_TARGETS, connections=500, players=0, arrivals="ticks", slow=True),
+    Media("peers-publishers-500-independent", "500 RTMP publishers of 1 Mbit/s, independent, and no players: sluiced and other servers",
+          RECEIVERS, RECEIVERS_TARGETS, connections=500, players=0, slow=True),
     *(Media(f"peers-players{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 500 RTMP players: sluiced and other servers", SENDERS,
             SENDERS_TARGETS, players=500, arrivals=arrivals, key_times=key_times, look=50, slow=True)
       for name, how, arrivals, key_times in SENT_IN),
-    Media("peers-players-2000", "One RTMP publisher of 1 Mbit/s to 2000 RTMP players, most of them read every 50 ms: sluiced and "
-          "other servers", SENDERS, SENDERS_TARGETS, players=2000, look=50, read_every=50, slow=True),
-    Media("peers-players-flv", "One RTMP publisher of 1 Mbit/s, independent, to 500 HTTP-FLV players: sluiced and other servers", FLV_SENDERS,
-          FLV_SENDERS_TARGETS, play="flv", players=500, look=50, slow=True),
+    *(Media(f"peers-players-2000{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 2000 RTMP players, most of them read every 50 ms: "
+            "sluiced and other servers", SENDERS, SENDERS_TARGETS, players=2000, arrivals=arrivals, key_times=key_times, look=50,
+            read_every=50, slow=True)
+      for name, how, arrivals, key_times in SENT_IN),
+    *(Media(f"peers-players-flv{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 500 HTTP-FLV players: sluiced and other servers",
+            FLV_SENDERS, FLV_SENDERS_TARGETS, play="flv", players=500, arrivals=arrivals, key_times=key_times, look=50, slow=True)
+      for name, how, arrivals, key_times in SENT_IN),
     Media("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players: sluiced and other servers", RTSP_RECEIVERS,
           rtsp_peers("private_bytes_per_publisher", WITHOUT_WAITS), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
     Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and other servers", RTSP_SENDERS,

@@ -140,8 +140,10 @@ def variants_of(recordings, names):
             yield name, variant, figures.get(variant, {})
 
 
-PUBLISHERS = ("peers-publishers", "peers-publishers-ticks", "peers-publishers-500", "peers-rtsp-publishers")
-PLAYERS = ("peers-players", "peers-players-ticks", "peers-players-2000", "peers-players-flv", "peers-rtsp-players")
+PUBLISHERS = ("peers-publishers", "peers-publishers-ticks", "peers-publishers-500", "peers-publishers-500-independent",
+              "peers-rtsp-publishers")
+PLAYERS = ("peers-players", "peers-players-ticks", "peers-players-2000", "peers-players-2000-ticks", "peers-players-flv",
+           "peers-players-flv-ticks", "peers-rtsp-players")
 CAPACITIES = ("capacity-publishers", "capacity-players")
 
 
