@@ -81,7 +81,7 @@ class ViewTest(unittest.TestCase):
         for one in (own, remote):
             self.assertEqual((one["name"], one["node"], one["address"], one["confirmed"]), (NAME, "a", "%s:%d" % a.address("http"), True))
         self.assertEqual((own["epoch"], own["incarnation"]), (remote["epoch"], remote["incarnation"]))
-        self.assertEqual(pulls, {"total": 1, "pulls": [{
+        self.assertEqual(pulls, {"partial": False, "total": 1, "pulls": [{
             "stream": NAME, "state": "playing", "node": "a", "address": own["address"], "from": "origin", "epoch": own["epoch"],
             "failures": 0, "reason": None}]})
         # A node that nobody has asked for it looks it up.
