@@ -28,6 +28,11 @@ def build(folder, name, *flags):
     return library
 
 
+def environment(library):
+    """For the program that it is preloaded into, in front of a sanitizer's runtime, if there is one."""
+    return {"LD_PRELOAD": library, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+
 class Counter:
     """A count from 0 on, and the environment for the program that is counted."""
 
@@ -37,7 +42,7 @@ class Counter:
             file.write(bytes(8))
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 8)
-        self.environment = {"SLUICE_TEST_COUNTER": path, "LD_PRELOAD": library}
+        self.environment = {"SLUICE_TEST_COUNTER": path, **environment(library)}
 
     def reset(self):
         self.set(0)

@@ -16,6 +16,7 @@ import unittest
 
 import flv
 import harness
+import preload
 from harness import Daemon, Player, Publisher
 
 SECONDS = 8
@@ -822,13 +823,8 @@ class ListsTest(RecordCase):
         super().setUp()
         tools = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, tools)
-        library = os.path.join(tools, "hold_folders.so")
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hold_folders.c")
-        subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-fPIC", "-shared", "-o", library, source],
-                       check=True)
         self.gate = os.path.join(tools, "gate")
-        self.environment = {"LD_PRELOAD": library, "SLUICE_TEST_HOLD": self.gate,
-                            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        self.environment = {**preload.environment(preload.build(tools, "hold_folders", "-O1")), "SLUICE_TEST_HOLD": self.gate}
 
     def hold(self):
         """Waits until somebody is at the gate: the descriptor by which it is held."""

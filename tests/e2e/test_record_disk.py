@@ -23,8 +23,7 @@ class PreloadCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.tools)
 
     def environment(self, library, **more):
-        return {"LD_PRELOAD": preload.build(self.tools, library), **more,
-                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        return {**preload.environment(preload.build(self.tools, library)), **more}
 
     def daemon(self, *options, environment):
         daemon = Daemon("--record", "*=" + self.folder, *options, environment=environment)

@@ -153,7 +153,7 @@ static uint64_t first_wait_ms(const struct coalesce_group *merge, uint64_t now) 
 }
 
 static void note_cadence(struct coalesce_group *merge, const struct packet *packet, uint64_t now) {
-    if (packet->role >= PACKET_KEY_FRAME && packet->role <= PACKET_AUDIO)
+    if (packet_role_is_frame(packet->role))
         cadence_note(packet->role == PACKET_AUDIO ? &merge->audio : &merge->video, packet->timestamp, now);
 }
 

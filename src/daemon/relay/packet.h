@@ -49,6 +49,10 @@ enum packet_role {
     PACKET_OTHER, /* scripts, ends of sequences, commands */
 };
 
+static inline bool packet_role_is_frame(enum packet_role role) {
+    return role >= PACKET_KEY_FRAME && role <= PACKET_AUDIO;
+}
+
 /* Why frames were not sent to a player. */
 enum player_drop {
     DROP_QUEUE_FULL, /* more would have been queued than the player may be behind */
@@ -134,6 +138,11 @@ struct packet {
     };
     struct packet_frame frame;
 };
+
+/* Whether decoding can begin with this packet. */
+static inline bool packet_is_sync(const struct packet *packet, bool has_video) {
+    return packet->role == (has_video ? PACKET_KEY_FRAME : PACKET_AUDIO);
+}
 
 /* @most: bytes that packets may take, with what is charged besides. 0, -ENOMEM */
 int packet_pool_new(uint64_t most, struct packet_pool **ret_pool);

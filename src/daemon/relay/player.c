@@ -229,11 +229,6 @@ uint64_t player_behind_ms(const struct player *player, uint64_t now) {
     return player->count > 0 && player->behind_since > 0 && now > player->behind_since ? now - player->behind_since : 0;
 }
 
-/* Whether decoding can begin with this packet. */
-static bool is_sync(const struct packet *packet, bool has_video) {
-    return packet->role == (has_video ? PACKET_KEY_FRAME : PACKET_AUDIO);
-}
-
 /* The loop time at which a packet came to the player: one that was cached, when the player was
  * started. */
 static uint64_t came_at(const struct player *player, const struct packet *packet) {
@@ -331,7 +326,7 @@ static uint64_t held_bytes(const struct player *player) {
 
 /* Whether a player that is behind can go on with this packet. */
 static bool goes_on(const struct player *player, const struct packet *packet, bool has_video) {
-    return is_sync(packet, has_video) && held_bytes(player) <= player->limit / 2;
+    return packet_is_sync(packet, has_video) && held_bytes(player) <= player->limit / 2;
 }
 
 /* Whether the player is to start at key frames: of a stream with video, unless it wants none. */
@@ -383,7 +378,7 @@ void player_push(struct player *player, struct packet *whole, const struct strea
         player->dropped[DROP_NO_MEMORY]++;
         return;
     }
-    if (is_sync(packet, has_video))
+    if (packet_is_sync(packet, has_video))
         player->since_sync = 1;
     catch_up(player, came_at(player, packet));
     /* It has waited long enough. */

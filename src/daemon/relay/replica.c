@@ -317,11 +317,6 @@ static void hand_cached(struct replica *feed) {
         (void)hand_headers(feed, &stream->headers);
 }
 
-/* Whether decoding can begin with it. */
-static bool is_sync(const struct stream *stream, const struct packet *packet) {
-    return packet->role == (stream->seen & SLUICE_FLV_HAS_VIDEO ? PACKET_KEY_FRAME : PACKET_AUDIO);
-}
-
 static struct replica *feed_of(const struct stream_sink *sink) {
     return (struct replica *)sink;
 }
@@ -334,19 +329,18 @@ static bool take_wish(struct replica *feed) {
 
 static void push(struct stream_sink *sink, struct stream *stream, struct packet *packet, uint8_t flags) {
     struct replica *feed = feed_of(sink);
-    bool is_frame = packet->role >= PACKET_KEY_FRAME && packet->role <= PACKET_AUDIO;
     bool is_short = look_whether_short(feed->here) && lent(feed) > feed->here->most_lent / 2;
     if (is_short) {
         want_room(feed, false);
         if (lent(feed) > feed->here->most_lent)
             lose(feed);
     }
-    if (is_sync(stream, packet) && (feed->behind ? !is_short : take_wish(feed))) {
+    if (stream_is_sync(stream, packet) && (feed->behind ? !is_short : take_wish(feed))) {
         feed->behind = false;
         (void)hand_headers(feed, &stream->headers);
     }
     if (feed->behind || !hand_over(feed, PARCEL_TAG, packet, flags))
-        feed->news.lost += is_frame;
+        feed->news.lost += packet_role_is_frame(packet->role);
 }
 
 static void lost(struct stream_sink *sink, struct stream *stream) {

@@ -55,16 +55,11 @@ static bool has_headers(struct stand_in *stand_in) {
     return !stand_in->is_lacking;
 }
 
-/* Whether decoding can begin with it. */
-static bool is_sync(const struct stream *source, const struct packet *packet) {
-    return packet->role == (source->seen & SLUICE_FLV_HAS_VIDEO ? PACKET_KEY_FRAME : PACKET_AUDIO);
-}
-
 static void take(struct stream_sink *sink, struct stream *source, struct packet *packet, uint8_t flags) {
     struct stand_in *stand_in = of(sink);
     (void)flags;
     bool waits = !stand_in->is_synced || stand_in->is_lacking;
-    if (waits && packet->role >= PACKET_KEY_FRAME && (!is_sync(source, packet) || !has_headers(stand_in)))
+    if (waits && packet->role >= PACKET_KEY_FRAME && (!stream_is_sync(source, packet) || !has_headers(stand_in)))
         return;
     stand_in->is_synced |= packet->role == PACKET_KEY_FRAME || packet->role == PACKET_AUDIO;
     pass(stand_in, packet);

@@ -311,7 +311,7 @@ static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, en
     unsigned track = tag->type == SLUICE_FLV_AUDIO ? TIMELINE_AUDIO : TIMELINE_VIDEO;
     int32_t by = 0;
     /* Other tracks have the time of the main one, or they would not stay together. */
-    if (role < PACKET_KEY_FRAME || role > PACKET_AUDIO || !is_main)
+    if (!packet_role_is_frame(role) || !is_main)
         return timeline_other(&stream->timeline, track, tag->timestamp, threshold);
     const struct timeline_frame frame = {
         .track = track,
@@ -702,10 +702,6 @@ static void note_header(struct stream *replica, const struct stream_tag *tag, co
     }
 }
 
-static bool is_frame(const struct stream_tag *tag) {
-    return tag->role >= PACKET_KEY_FRAME && tag->role <= PACKET_AUDIO;
-}
-
 /* A frame that cannot be decoded: players that wait for a key frame wait for a header first. */
 static void leave_out(struct stream *replica) {
     for (struct player *player = replica->players; player; player = player->next)
@@ -723,7 +719,7 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
         return;
     }
     count_tag(replica, &tag->tag, tag->track);
-    if (replica->lacking && is_frame(tag)) {
+    if (replica->lacking && packet_role_is_frame(tag->role)) {
         leave_out(replica);
         return;
     }
@@ -750,7 +746,9 @@ static void tell_header(struct stream *replica, struct packet *header) {
 
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
     int error = take_replica_track(replica, tag);
-    struct packet *packet = error || (replica->lacking && is_frame(tag)) ? NULL : make_replica_packet(replica, tag);
+    struct packet *packet = error || (replica->lacking && packet_role_is_frame(tag->role))
+                                ? NULL
+                                : make_replica_packet(replica, tag);
     note_header(replica, tag, packet);
     if (!packet) {
         gop_drop(&replica->gop);

@@ -301,6 +301,11 @@ static inline struct tracks *stream_tracks(struct stream *stream, sluice_flv_typ
     return type == SLUICE_FLV_VIDEO ? &stream->video : &stream->audio;
 }
 
+/* Whether decoding of the stream can begin with this packet. */
+static inline bool stream_is_sync(const struct stream *stream, const struct packet *packet) {
+    return packet_is_sync(packet, stream->seen & SLUICE_FLV_HAS_VIDEO);
+}
+
 /* Whether the packet is of a main track, or of none. */
 static inline bool stream_is_main(const struct stream *stream, const struct packet *packet) {
     return packet->type == SLUICE_FLV_SCRIPT ||
