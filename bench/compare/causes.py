@@ -14,7 +14,7 @@ CAUSES = (
     ("What TLS adds", ("tls-*", "*", "*", "*")),
     ("The kernel's part of a send", *((name, "*", "*", "*") for name in ("peers-players*", "capacity-players", "merge-window")),
      *((name, "*", "epoll", "*") for name in ("fanout-*", "*players", "*-to-*"))),
-    ("The capacity of publishers", ("capacity-publishers", "*", "*", "*")),
+    ("The capacity of publishers", ("capacity-publishers*", "*", "*", "*")),
     ("Slabs in the memory of few connections", ("*", "*", "*", "private_bytes_*")),
     ("Publishers that are read as frames come", ("*publishers*", WITHOUT_WAITS, "*", "*")),
     ("Two backends that read alike", ("*publishers*", "*", "epoll", "*")),

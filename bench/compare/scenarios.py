@@ -354,6 +354,13 @@ def rtsp_peers(memory, as_frames_come):
             Target(memory, "uring", "gortsplib", 0.50))
 
 
+def also_in_ticks(name, title, *compared, **load):
+    """A scenario of several streams, and the same in ticks. @title: with "how", where that is said."""
+    in_ticks = {**load, "arrivals": "ticks", "key_times": 3, "slow": True}
+    return (Media(name, title.format(how=""), *compared, **load),
+            Media(name + "-ticks", title.format(how=", in ticks of 5 ms"), *compared, **in_ticks))
+
+
 def capacity(*ratios):
     """At least so many times what each of the others serves."""
     return tuple(Target(CAPACITY, ours, name, ratio, least=True) for ours, name, ratio in ratios)
@@ -403,10 +410,11 @@ SCENARIOS = (
               connections=100, payload=16384, packets_per_second=700, keep=keep,
               unmeasured=KEPT_BEFORE)
       for keep, how in KEPT_HOW.items()),
-    *(Media(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
-            f"player{'s' * (players > 1)} each by RTMP, through sluiced", WAYS + ("uring+flv",), BACKENDS, connections=streams,
-            players=players, kbits=4000, look=50, slow=(streams, players) != (1, 100))
-      for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
+    *(Media(f"fanout-1x{players}", f"1 publisher of 4 Mbit/s to {players} player{'s' * (players > 1)} each by RTMP, through sluiced",
+            WAYS + ("uring+flv",), BACKENDS, players=players, kbits=4000, look=50, slow=players != 100)
+      for players in (1, 10, 100, 1000)),
+    *also_in_ticks("fanout-100x10", "100 publishers of 4 Mbit/s{how} to 10 players each by RTMP, through sluiced",
+                   WAYS + ("uring+flv",), BACKENDS, connections=100, players=10, kbits=4000, look=50, slow=True),
     Media("fanout-hot", "One publisher of 40 Mbit/s to 1000 players, about what one worker of sluiced bears, spread or not",
           ("uring+workers=2", "uring+workers=2+spread=1", "uring+workers=1"), (), players=1000, kbits=40000, key_times=3,
           look=10, slow=True),
@@ -416,16 +424,16 @@ SCENARIOS = (
     *(Media(f"publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", RECEIVING,
             BACKENDS + CACHE, connections=100, players=0, arrivals=arrivals, key_times=key_times, slow=bool(name))
       for name, how, arrivals, key_times in (*SENT_IN, ("-poisson", "late at random", "poisson", 10))),
-    Media("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, BACKENDS,
-          connections=100, players=0, publish="rtsp", play="rtsp"),
+    *also_in_ticks("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s{how} and no players, through sluiced", AND_FLV, BACKENDS,
+                   connections=100, players=0, publish="rtsp", play="rtsp"),
     Media("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", AND_FLV,
           BACKENDS, players=1000, publish="rtsp", play="rtsp"),
-    Media("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s to 20 HTTP-FLV players each, through sluiced", AND_FLV,
-          BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
-    Media("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", AND_FLV,
-          BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
-    Media("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, AS_FLV,
-          connections=100, players=0, slow=True),
+    *also_in_ticks("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s{how} to 20 HTTP-FLV players each, through sluiced", AND_FLV,
+                   BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
+    *also_in_ticks("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s{how} to 20 RTSP players each, through sluiced", AND_FLV,
+                   BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
+    *also_in_ticks("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s{how} and no players, through sluiced", AND_FLV, AS_FLV,
+                   connections=100, players=0, slow=True),
     Media("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", AND_FLV, AS_FLV,
           players=500, slow=True),
     *(Media(f"peers-publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players: sluiced and other servers",
@@ -445,21 +453,23 @@ SCENARIOS = (
     *(Media(f"peers-players-flv{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 500 HTTP-FLV players: sluiced and other servers",
             FLV_SENDERS, FLV_SENDERS_TARGETS, play="flv", players=500, arrivals=arrivals, key_times=key_times, look=50, slow=True)
       for name, how, arrivals, key_times in SENT_IN),
-    Media("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players: sluiced and other servers", RTSP_RECEIVERS,
-          rtsp_peers("private_bytes_per_publisher", WITHOUT_WAITS), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
+    *also_in_ticks("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s{how} and no players: sluiced and other servers", RTSP_RECEIVERS,
+                   rtsp_peers("private_bytes_per_publisher", WITHOUT_WAITS), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
     Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and other servers", RTSP_SENDERS,
           rtsp_peers("private_bytes_per_player", "uring+merge-window=0"), players=500, publish="rtsp", play="rtsp", slow=True),
-    Media("tls-publishers", "100 RTMP publishers of 1 Mbit/s and no players, with TLS 1.3 and without: sluiced and nginx",
-          SECURE_RECEIVERS, secure(("uring", WITHOUT_WAITS), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
+    *also_in_ticks("tls-publishers", "100 RTMP publishers of 1 Mbit/s{how} and no players, with TLS 1.3 and without: sluiced and nginx",
+                   SECURE_RECEIVERS, secure(("uring", WITHOUT_WAITS), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
     Media("tls-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, with TLS 1.3 and without: sluiced and nginx",
           SECURE_SENDERS, secure(("uring", "uring+merge-window=0"), "private_bytes_per_player"), players=500, look=50, slow=True),
     Media("ktls-players", "One FLV publisher of 4 Mbit/s to 50 players by HTTPS, encrypted by the kernel and by OpenSSL",
           ("uring+tls+ktls=always", "uring+tls", "uring"), (), players=50, kbits=4000, slow=True),
-    Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that a fifth of a processor serves",
-             ("uring", "uring+gop-size=0", WITHOUT_WAITS, "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0", "srs+gop=0+mr=100", "zlmediakit"),
-             capacity(("uring", "uring+gop-size=0", 0.95), ("uring", "nginx-rtmp", 1.5), ("uring+gop-size=0", "nginx-rtmp", 1.5),
-                      (WITHOUT_WAITS, "nginx-rtmp", 1.5), ("uring", "srs", 3.0), ("uring", "srs+mr=100", 3.0)),
-             what="publishers", played=20, arrivals="ticks", first=1000, most=10000, slow=True),
+    *(Capacity(f"capacity-publishers{name}", f"RTMP publishers of 1 Mbit/s{how}, the first 20 with a player each, that a fifth of a processor "
+               "serves", ("uring", "uring+gop-size=0", WITHOUT_WAITS, "nginx-rtmp", "srs", "srs+mr=100", "srs+gop=0", "srs+gop=0+mr=100",
+                          "zlmediakit"),
+               capacity(("uring", "uring+gop-size=0", 0.95), ("uring", "nginx-rtmp", 1.5), ("uring+gop-size=0", "nginx-rtmp", 1.5),
+                        (WITHOUT_WAITS, "nginx-rtmp", 1.5), ("uring", "srs", 3.0), ("uring", "srs+mr=100", 3.0)),
+               what="publishers", played=20, arrivals=arrivals, first=1000, most=10000, slow=True)
+      for name, how, arrivals in (("", "", "ticks"), ("-independent", ", independent", "independent"))),
     Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that a fifth of a processor serves",
              ("uring", "uring+merge-window=0", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs",
               "srs+mw=20", "zlmediakit", "zlmediakit+mw=350"),
@@ -471,10 +481,12 @@ SCENARIOS = (
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
          ECHO_TARGETS, connections=100, window=1, packets_per_second=1000, slow=True),
     *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
-    *(Latency(f"latency-{part}", f"RTMP publisher to player through sluiced, {part} % of the load that one core bears",
-              WAYS + ("uring+merge-window=0",),
-              LATENCY_TARGETS, players=10, kbits=4000, look=1, read_every=50, part=part / 100, slow=True)
-      for part in (10, 50, 90)),
+    *(Latency(f"latency-{part}{name}", f"RTMP publisher to player through sluiced, {part} % of the load that one core bears{how}",
+              WAYS + ("uring+merge-window=0",), LATENCY_TARGETS, players=10, kbits=4000, look=1, read_every=50, part=part / 100,
+              arrivals=arrivals, key_times=key_times, slow=True)
+      for part, name, how, arrivals, key_times in (
+          (10, "", "", "independent", 10), (50, "", "", "independent", 10), (90, "", "", "independent", 10),
+          (50, "-ticks", ", in ticks of 5 ms", "ticks", 3))),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES + GO,
            GO_TARGETS + COPIES_TARGETS, operations_per_second=1e7),
     Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,
@@ -544,7 +556,7 @@ def on_kernel(kernel, name):
 
 ON_KERNELS = tuple((kernel, name) for kernel in KERNELS for name in KERNEL_SCENARIOS)
 # Several scenarios by one name.
-TOGETHER = {"capacity": ("capacity-publishers", "capacity-players")}
+TOGETHER = {"capacity": ("capacity-publishers", "capacity-publishers-independent", "capacity-players")}
 SWEPT = tuple((sweep, name) for sweep, (_, chosen) in SWEEPS.items() for name in chosen)
 BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *BY_OPTION)}
 

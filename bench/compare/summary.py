@@ -141,10 +141,10 @@ def variants_of(recordings, names):
 
 
 PUBLISHERS = ("peers-publishers", "peers-publishers-ticks", "peers-publishers-500", "peers-publishers-500-independent",
-              "peers-rtsp-publishers")
+              "peers-rtsp-publishers", "peers-rtsp-publishers-ticks")
 PLAYERS = ("peers-players", "peers-players-ticks", "peers-players-2000", "peers-players-2000-ticks", "peers-players-flv",
            "peers-players-flv-ticks", "peers-rtsp-players")
-CAPACITIES = ("capacity-publishers", "capacity-players")
+CAPACITIES = ("capacity-publishers", "capacity-publishers-independent", "capacity-players")
 
 
 def peers_publishers(recordings):
@@ -170,7 +170,7 @@ def peers_players(recordings):
                   for name, variant, figures in variants_of(recordings, PLAYERS)])
 
 
-SECURE = ("tls-publishers", "tls-players")
+SECURE = ("tls-publishers", "tls-publishers-ticks", "tls-players")
 
 
 def with_and_without(scenario):
