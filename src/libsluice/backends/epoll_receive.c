@@ -71,10 +71,10 @@ static void drop_spare_aims(epoll *e, const block_class *class) {
 }
 
 static bool has_block(epoll *e, const block_class *class) {
-    if (sluice_pool_available(class->pool) > 0)
+    if (pool_can_take(class->pool))
         return true;
     drop_spare_aims(e, class);
-    return sluice_pool_available(class->pool) > 0;
+    return pool_can_take(class->pool);
 }
 
 /* Blocks only when it is this io's turn to have some: those who wait come first. */
@@ -182,7 +182,7 @@ void epoll_receive(epoll *e, sluice_io *io) {
 static uint32_t serve_waiting(epoll *e, block_class *class) {
     uint32_t served = 0;
     uint32_t left = class->waiting.count;
-    for (; left > 0 && class->waiting.first && has_block(e, class) && pool_can_take(class->pool); left--, served++) {
+    for (; left > 0 && class->waiting.first && has_block(e, class); left--, served++) {
         sluice_io *io = class->waiting.first;
         io_queue_remove(&class->waiting, io);
         io->receiving = IO_RECV_OFF;

@@ -319,6 +319,12 @@ static bool sends_full(const uring *u) {
            io_uring_sq_space_left(&u->ring) == 0;
 }
 
+/* Sends to be submitted before there are more: where the kernel refuses them now, the turn tries
+ * again. */
+static bool has_enough(const uring *u) {
+    return sends_full(u) || u->bytes_used >= URING_SEND_BYTES;
+}
+
 static uint64_t bytes_of(const struct iovec *pieces, size_t count) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++)
@@ -337,9 +343,9 @@ static bool completes_enough(const uring *u) {
 
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
     uring *u = of(backend);
-    if (sends_full(u) || u->bytes_used >= URING_SEND_BYTES)
+    if (has_enough(u) && u->enabled)
         uring_submit_now(u);
-    *ret_max = sends_full(u) || completes_enough(u) ? 0 : URING_SEND_PIECES;
+    *ret_max = has_enough(u) || completes_enough(u) ? 0 : URING_SEND_PIECES;
     u->kept = *ret_max > 0 ? 1 : 0;
     u->room = u->iovecs_used;
     return &u->iovecs[u->room];

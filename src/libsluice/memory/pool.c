@@ -89,6 +89,7 @@ struct pool_core {
     /* slab_count of them; the one behind those has memory when that is mapped ahead */
     struct slab *slabs;
     bool looks_ahead; /* the next slab has none, and may get some */
+    bool refused;     /* the system had no memory for the next slab */
     struct view_batch *view_batches;
     uint64_t generations; /* the chains' */
     struct slice_rooms rooms;
@@ -259,6 +260,7 @@ static int map_next(pool_core *core) {
         return 0;
     slab->size = core->left < core->slab_bytes ? core->left : core->slab_bytes;
     slab->memory = map_slab(core, slab->size, &slab->huge);
+    core->refused = !slab->memory;
     return slab->memory ? 0 : -ENOMEM;
 }
 
@@ -406,16 +408,27 @@ static uint64_t spare_of_others(const sluice_pool *pool) {
     return slabs * core->slab_bytes;
 }
 
+/* Bytes of slabs that are not used yet. Where the system had no memory for the next one, it is
+ * asked again. */
+static inline uint64_t unused_bytes(const sluice_pool *pool) {
+    pool_core *core = pool->core;
+    return core->refused && map_next(core) ? 0 : core->left;
+}
+
 /* Blocks that the class could get beyond those that it has. */
 static inline uint32_t growth(const sluice_pool *pool) {
-    uint64_t bytes = pool->core->left + (pool_has_one_class(pool) ? 0 : spare_of_others(pool));
+    uint64_t bytes = unused_bytes(pool) + (pool_has_one_class(pool) ? 0 : spare_of_others(pool));
     return (uint32_t)(bytes >> pool->shift);
 }
 
+/* By memory that is left, or else by what another class does not use: also where the system has no
+ * memory. */
 static int grow(sluice_pool *pool) {
-    if (pool->core->left >= pool->block_size)
-        return add_slab(pool);
-    return pool->core->classes_used > 1 ? adopt_slab(pool) : -ENOBUFS;
+    int error = pool->core->left >= pool->block_size ? add_slab(pool) : -ENOBUFS;
+    if (!error || pool->core->classes_used == 1)
+        return error;
+    int adopted = adopt_slab(pool);
+    return adopted == -ENOBUFS ? error : adopted;
 }
 
 static void destroy(pool_core *core) {
@@ -581,7 +594,7 @@ bool pool_want_release(sluice_pool *pool) {
      * order. */
     atomic_thread_fence(memory_order_seq_cst);
     /* A block of another class helps where it was the last of its slab that was used. */
-    return pool_free_now(pool) == 0 && growth(pool) == 0;
+    return !pool_can_take(pool);
 }
 
 bool pool_can_take(sluice_pool *pool) {
@@ -742,7 +755,7 @@ void dead_list_put(dead_list *dead, sluice_pool *pool) {
 int sluice_block_get(sluice_pool *pool, sluice_block **ret_block) {
     sluice_block *block = pool_take(pool);
     if (!block)
-        return growth(pool) > 0 ? -ENOMEM : -ENOBUFS;
+        return pool->core->refused || growth(pool) > 0 ? -ENOMEM : -ENOBUFS;
     *ret_block = block;
     return 0;
 }

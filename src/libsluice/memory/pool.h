@@ -24,8 +24,8 @@ struct slice_rooms *pool_slice_rooms(sluice_pool *pool);
  * only. */
 sluice_block *pool_take(sluice_pool *pool);
 
-/* Whether pool_take() has one to give, which it may grow the class for. Where blocks are available,
- * it is the memory for them that there is not. Owner only. */
+/* Whether pool_take() has one to give, which it may grow the class for: it asks the system for the
+ * memory, where sluice_pool_available() counts what there may be. Owner only. */
 bool pool_can_take(sluice_pool *pool);
 
 /*
