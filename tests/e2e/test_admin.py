@@ -351,7 +351,7 @@ class HangTest(unittest.TestCase):
 
     def test_lists_say_what_they_lack(self):
         lists = ["/api/v1/" + name for name in ("streams", "players", "publishers", "pulls", "forwards", "recordings", "bans", "pool",
-                                                "cluster/pulls")]
+                                                "tls", "cluster", "cluster/pulls")]
         with Daemon("--workers", "2") as daemon, Steady(daemon) as steady:
             lists.append("/api/v1/streams/" + steady.name)
             other = 1 - daemon.stream(steady.name)["worker"]

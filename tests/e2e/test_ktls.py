@@ -151,14 +151,14 @@ class StatusTest(EachSetting, KtlsCase):
     def check_shown(self, setting):
         used, shown = is_used(setting), shown_of(setting)
         daemon = self.start(setting)
-        self.assertEqual(daemon.api("/api/v1/tls"), {"connections": 0, "ktls_connections": 0, "ktls": shown})
+        self.assertEqual(daemon.api("/api/v1/tls"), {"partial": False, "connections": 0, "ktls_connections": 0, "ktls": shown})
         with harness.Steady(daemon, size=4000) as steady, daemon.connect() as idle:
             idle.sendall(b"OPTIONS /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n")
             self.assertEqual(harness.read_head(idle)[0], 204)
             steady.go_on(40)  # Much more than 64 KiB.
             state = self.wait_counts(daemon, 3, int(used))
             self.assertEqual([player["ktls"] for player in state["players"]], [used])
-            self.assertEqual(daemon.api("/api/v1/tls"), {"connections": 3, "ktls_connections": int(used), "ktls": shown})
+            self.assertEqual(daemon.api("/api/v1/tls"), {"partial": False, "connections": 3, "ktls_connections": int(used), "ktls": shown})
             self.check_metrics(daemon, setting, shown, 3, int(used))
             self.check_status(daemon, setting, shown, 3, int(used))
         self.wait_counts(daemon, 0, 0)
@@ -201,7 +201,7 @@ class ForwardTest(EachSetting, KtlsCase):
                                lambda: "a forward: %s" % daemon.api("/api/v1/forwards"))
             self.wait_counts(daemon, 1, int(used))
             self.wait_ktls(daemon, int(used))  # It is a player, too.
-            self.assertEqual(daemon.api("/api/v1/tls"), {"connections": 1, "ktls_connections": int(used), "ktls": shown})
+            self.assertEqual(daemon.api("/api/v1/tls"), {"partial": False, "connections": 1, "ktls_connections": int(used), "ktls": shown})
             self.check_metrics(daemon, setting, shown, 1, int(used))
             self.check_status(daemon, setting, shown, 1, int(used))
             count = len(player.frames) + 100

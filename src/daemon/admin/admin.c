@@ -63,6 +63,7 @@ struct route {
     unsigned parts;                   /* that GET wants to know */
     admin_document *document;         /* of GET; of paths with a name or an id, finish() knows */
     enum worker_command_kind command; /* of methods that change something */
+    bool says_partial;                /* GET: what all workers have, not by worker */
 };
 
 static const char list_path[] = "/api/v1/streams", overview_path[] = "/api/v1/overview",
@@ -76,37 +77,37 @@ static const char list_path[] = "/api/v1/streams", overview_path[] = "/api/v1/ov
                   cluster_stream_path[] = "/api/v1/cluster/streams/";
 
 static const struct route routes[] = {
-    {list_path, "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0},
-    {overview_path, "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS | SNAPSHOT_SUMS, admin_overview, 0},
-    {history_path, "GET, HEAD", 0, NULL, 0},
-    {"/api/v1/players", "GET, HEAD", SNAPSHOT_PLAYERS, admin_players, 0},
-    {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, 0},
-    {pulls_path, "GET, HEAD, POST", SNAPSHOT_PULLS, admin_pulls, COMMAND_PULL_ADD},
-    {pull_path, "GET, HEAD, DELETE", SNAPSHOT_PULLS, NULL, COMMAND_PULL_REMOVE},
-    {forwards_path, "GET, HEAD", SNAPSHOT_FORWARDS, admin_forwards, 0},
-    {"/api/v1/cluster", "GET, HEAD", SNAPSHOT_EDGES, admin_cluster, 0},
-    {cluster_pulls_path, "GET, HEAD", SNAPSHOT_EDGES, admin_cluster_pulls, 0},
-    {cluster_list_path, "GET, HEAD", 0, NULL, 0},
-    {cluster_stream_path, "GET, HEAD", 0, NULL, 0},
-    {"/api/v1/pool", "GET, HEAD", 0, admin_pool, 0},
-    {"/api/v1/workers", "GET, HEAD", SNAPSHOT_TLS, admin_workers, 0},
-    {"/api/v1/config", "GET, HEAD", 0, admin_config, 0},
-    {"/api/v1/certificates", "GET, HEAD", 0, admin_certificates, 0},
-    {"/api/v1/tls", "GET, HEAD", SNAPSHOT_TLS, admin_tls, 0},
-    {health_path, "GET, HEAD", 0, admin_health, 0},
-    {"/api/v1/version", "GET, HEAD", 0, admin_version, 0},
-    {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL | SNAPSHOT_TLS, admin_snapshot, 0},
-    {"/api/v1/recordings", "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_OVERRIDES, admin_recordings, 0},
+    {list_path, "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0, true},
+    {overview_path, "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS | SNAPSHOT_SUMS, admin_overview, 0, false},
+    {history_path, "GET, HEAD", 0, NULL, 0, false},
+    {"/api/v1/players", "GET, HEAD", SNAPSHOT_PLAYERS, admin_players, 0, true},
+    {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, 0, true},
+    {pulls_path, "GET, HEAD, POST", SNAPSHOT_PULLS, admin_pulls, COMMAND_PULL_ADD, true},
+    {pull_path, "GET, HEAD, DELETE", SNAPSHOT_PULLS, NULL, COMMAND_PULL_REMOVE, false},
+    {forwards_path, "GET, HEAD", SNAPSHOT_FORWARDS, admin_forwards, 0, true},
+    {"/api/v1/cluster", "GET, HEAD", SNAPSHOT_EDGES, admin_cluster, 0, true},
+    {cluster_pulls_path, "GET, HEAD", SNAPSHOT_EDGES, admin_cluster_pulls, 0, true},
+    {cluster_list_path, "GET, HEAD", 0, NULL, 0, false},
+    {cluster_stream_path, "GET, HEAD", 0, NULL, 0, false},
+    {"/api/v1/pool", "GET, HEAD", 0, admin_pool, 0, true},
+    {"/api/v1/workers", "GET, HEAD", SNAPSHOT_TLS, admin_workers, 0, false},
+    {"/api/v1/config", "GET, HEAD", 0, admin_config, 0, false},
+    {"/api/v1/certificates", "GET, HEAD", 0, admin_certificates, 0, false},
+    {"/api/v1/tls", "GET, HEAD", SNAPSHOT_TLS, admin_tls, 0, true},
+    {health_path, "GET, HEAD", 0, admin_health, 0, false},
+    {"/api/v1/version", "GET, HEAD", 0, admin_version, 0, false},
+    {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL | SNAPSHOT_TLS, admin_snapshot, 0, false},
+    {"/api/v1/recordings", "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_OVERRIDES, admin_recordings, 0, true},
     {streams_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS | SNAPSHOT_FRAMES, NULL,
-     COMMAND_KICK_STREAM},
-    {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_PLAYER},
-    {publishers_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS, NULL, COMMAND_KICK_PUBLISHER},
-    {bans_path, "GET, HEAD", SNAPSHOT_BANS, admin_bans, 0},
-    {ban_path, "DELETE", 0, NULL, COMMAND_UNBAN},
-    {recordings_path, "POST, DELETE", 0, NULL, COMMAND_RECORD},
-    {metrics_path, "GET, HEAD", SNAPSHOT_ALL | SNAPSHOT_TLS | SNAPSHOT_EDGES, NULL, 0},
-    {reload_path, "POST", 0, NULL, 0},
-    {upgrade_path, "POST", 0, NULL, 0},
+     COMMAND_KICK_STREAM, false},
+    {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_PLAYER, false},
+    {publishers_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS, NULL, COMMAND_KICK_PUBLISHER, false},
+    {bans_path, "GET, HEAD", SNAPSHOT_BANS, admin_bans, 0, true},
+    {ban_path, "DELETE", 0, NULL, COMMAND_UNBAN, false},
+    {recordings_path, "POST, DELETE", 0, NULL, COMMAND_RECORD, false},
+    {metrics_path, "GET, HEAD", SNAPSHOT_ALL | SNAPSHOT_TLS | SNAPSHOT_EDGES, NULL, 0, false},
+    {reload_path, "POST", 0, NULL, 0, false},
+    {upgrade_path, "POST", 0, NULL, 0, false},
 };
 
 /* A request that waits for the workers. */
@@ -213,20 +214,9 @@ static bool read_query(const char *query, struct worker_command *command) {
     return good;
 }
 
-/* Documents that name the workers, and those of this process, do not say it. */
-static bool may_be_partial(const struct route *route) {
-    static admin_document *const documents[] = {admin_streams, admin_players,    admin_publishers,
-                                                admin_pulls,   admin_forwards,   admin_cluster_pulls,
-                                                admin_pool,    admin_recordings, admin_bans};
-    for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
-        if (route->document == documents[i])
-            return true;
-    return false;
-}
-
 static void write_document(const struct route *route, const struct admin_view *view, struct json *json) {
     json_open(json, NULL, '{');
-    if (may_be_partial(route))
+    if (route->says_partial)
         json_put_bool(json, "partial", !snapshots_are_whole(&view->snapshots));
     route->document(view, json);
     json_close(json, '}');
