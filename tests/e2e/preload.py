@@ -5,6 +5,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 
 import harness
 
@@ -55,3 +56,15 @@ class Counter:
 
     def close(self):
         self._map.close()
+
+
+def skewed_clock(test, *flags):
+    """A count of the microseconds by which the clock of a program is ahead. Without a compiler the test is skipped. @flags:
+    -DSKEW_MONOTONIC for the monotonic clock instead of the wall clock."""
+    if not find_compiler():
+        test.skipTest("no compiler")
+    folder = tempfile.mkdtemp()
+    test.addCleanup(shutil.rmtree, folder)
+    clock = Counter(folder, build(folder, "skew_clock", "-O1", *flags))
+    test.addCleanup(clock.close)
+    return clock

@@ -7,9 +7,7 @@ The short form runs in CI. tools/cluster --faults runs the long one (SLUICE_TEST
 import contextlib
 import itertools
 import random
-import shutil
 import signal
-import tempfile
 import threading
 import time
 import unittest
@@ -44,12 +42,7 @@ class Case(unittest.TestCase):
 
     def skewed_engine(self):
         """An engine, and how far its clock is ahead."""
-        if not preload.find_compiler():
-            self.skipTest("no compiler")
-        folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, folder)
-        clock = preload.Counter(folder, preload.build(folder, "skew_clock", "-O1"))
-        self.addCleanup(clock.close)
+        clock = preload.skewed_clock(self)
         return redis_server.Redis(environment=clock.environment), clock
 
 

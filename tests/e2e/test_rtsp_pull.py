@@ -212,22 +212,12 @@ class ReconnectTest(unittest.TestCase):
         wait_state(daemon, "playing", count=2)
         camera.close()
 
-    def skew(self):
-        """How far the daemon's clock is ahead, and the environment for it."""
-        if not preload.find_compiler():
-            self.skipTest("no compiler")
-        folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, folder)
-        clock = preload.Counter(folder, preload.build(folder, "skew_clock", "-O1", "-DSKEW_MONOTONIC"))
-        self.addCleanup(clock.close)
-        return clock, clock.environment
-
     def test_key_picture_a_minute(self):
         """Pictures that wait for a key picture are given a minute beyond --first-data, and no more."""
         first_data, minute, step = 1, 60, 5
-        clock, environment = self.skew()
+        clock = preload.skewed_clock(self, "-DSKEW_MONOTONIC")
         camera = Camera(self, media=False).start()
-        daemon = puller(self, camera.url() + "=live/x", options=("--first-data", str(first_data)), environment=environment)
+        daemon = puller(self, camera.url() + "=live/x", options=("--first-data", str(first_data)), environment=clock.environment)
         wait_state(daemon, "playing")
         began, ahead, number, line = time.monotonic(), 0, 1, None
         while line is None and ahead < 4 * minute:

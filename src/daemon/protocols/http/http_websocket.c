@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/iovec.h"
 #include "daemon/protocols/http/http_session_internal.h"
 
 enum {
@@ -123,13 +124,6 @@ void http_websocket_read(struct http_session *session) {
     }
 }
 
-static size_t bytes_of(const struct iovec *iov, size_t count) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += iov[i].iov_len;
-    return bytes;
-}
-
 size_t http_websocket_gather(struct http_session *session, struct iovec *iov, size_t max) {
     struct http_websocket *websocket = session->websocket;
     struct player *player = session->player;
@@ -144,7 +138,7 @@ size_t http_websocket_gather(struct http_session *session, struct iovec *iov, si
         return player_gather(player, iov, max);
     /* Where a tag is partly sent, it is finished first. */
     size_t count = player_gather_rest(player, iov, max);
-    websocket->gathered_rest = bytes_of(iov, count);
+    websocket->gathered_rest = iovec_bytes(iov, count);
     if (count == max)
         return count;
     iov[count++] = (struct iovec){websocket->out + websocket->out_sent, control};

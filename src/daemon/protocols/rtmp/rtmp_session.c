@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/iovec.h"
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtmp/rtmp_session_internal.h"
 #include "daemon/server/hook_query.h"
@@ -270,20 +271,13 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     end_by_peer(session);
 }
 
-static size_t bytes_of(const struct iovec *iov, size_t count) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += iov[i].iov_len;
-    return bytes;
-}
-
 /* Between a player's messages, never inside one, go answers. */
 static size_t gather_with_answers(struct rtmp_session *session, struct iovec *iov, size_t max) {
     struct player *player = session->player;
     size_t rest = player ? player_gather_rest(player, iov, max) : 0;
-    session->gathered_rest = bytes_of(iov, rest);
+    session->gathered_rest = iovec_bytes(iov, rest);
     size_t text = rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
-    session->gathered_text = bytes_of(iov + rest, text);
+    session->gathered_text = iovec_bytes(iov + rest, text);
     size_t count = rest + text;
     bool due = player && session->joined && (count > 0 || player->due > 0);
     if (due && sluice_writer_queued(session->writer) == session->gathered_text)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/base/iovec.h"
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtsp/rtsp_session_internal.h"
 #include "daemon/server/hook_query.h"
@@ -562,21 +563,14 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     }
 }
 
-static size_t bytes_of(const struct iovec *iov, size_t count) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < count; i++)
-        bytes += iov[i].iov_len;
-    return bytes;
-}
-
 /* Between interleaved frames, never inside one, go replies and reports. */
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
     struct rtsp_session *session = user;
     (void)conn;
     size_t rest = session->player ? player_gather_rest(session->player, iov, max) : 0;
-    session->gathered_rest = bytes_of(iov, rest);
+    session->gathered_rest = iovec_bytes(iov, rest);
     size_t text = session->writer && rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
-    session->gathered_text = bytes_of(iov + rest, text);
+    session->gathered_text = iovec_bytes(iov + rest, text);
     size_t count = rest + text;
     struct player *player = session->player;
     bool due = player && (count > 0 || player->due > 0);
