@@ -148,6 +148,12 @@ class Figures(unittest.TestCase):
         row = next(line for line in said.splitlines() if line.startswith("+| the same, no merge window | "))
         self.assertRegex(row, r"ms \(core full\) \|")
 
+    def test_a_server_that_its_delay_limits_is_compared_with_none(self):
+        self.set_rounds("capacity-players", "load", {"nginx-rtmp": 0.79})
+        _, said = self.run_it("--check")
+        row = next(line for line in said.splitlines() if line.startswith("+| the same, no merge window (") and "; " in line)
+        self.assertRegex(row, r"^\+\| [^|]* \| [^|:]* \| [0-9]+; [0-9]+ ms \|")
+
     def test_a_cause_has_a_profile(self):
         os.remove(os.path.join(self.root, "bench/results/profiles/kept-second.txt"))
         self.finds("bench/TARGETS.md: Frames that are kept: there is no profile of kept-second")
