@@ -11,6 +11,7 @@ CAUSES = (
     ("A loaded core without a window", ("latency-90", "uring+merge-window=0", "*", LATENCY)),
     ("The interval between audio frames", ("*", "*", "*", LATENCY)),
     ("Cold memory of cached groups", ("*publishers*", "*", "uring+gop-size=0", "*"), ("lines", "*", "*", MISSES)),
+    ("Slabs in the memory of few connections", ("tls-*", "*", "*", "private_bytes_*")),
     ("What TLS adds", ("tls-*", "*", "*", "*")),
     ("The kernel's part of a send", *((name, "*", "*", "*") for name in ("peers-players*", "capacity-players", "merge-window")),
      *((name, "*", "epoll", "*") for name in ("fanout-*", "*players", "*-to-*"))),
