@@ -82,6 +82,7 @@ typedef struct feed_rig {
     unsigned taker_count;
     struct replica *seats[PLAYERS];
     unsigned seat_count;
+    bool alone; /* players that join know no tracks */
 } feed_rig;
 
 static void rig_open(feed_rig *rig) {
@@ -184,6 +185,7 @@ static struct taker *join_with(feed_rig *rig, struct stream *stream, uint32_t wi
     taker->player.begin = begin_body;
     taker->player.preamble = taker->preamble;
     taker->player.merge_window_ms = window_ms;
+    taker->player.alone = rig->alone;
     stream_add_player(stream, &taker->player);
     return taker;
 }
@@ -421,6 +423,11 @@ static void messages_find_no_memory(void **state) {
 static const uint8_t first_header[] = {0x17, 0, 0, 0, 0, 1, 2, 3}, /* as of publish() */
     new_header[] = {0x17, 0, 0, 0, 0, 3, 2, 1}, key_frame[FRAME] = {0x17, 1}, inter_frame[FRAME] = {0x27, 1};
 
+/* The same with a FourCC: players that know no tracks are sent those above. */
+static const uint8_t new_header_by_fourcc[] = {0x90, 'a', 'v', 'c', '1', 3, 2, 1},
+                     inter_frame_by_fourcc[FRAME] = {0xa3, 'a', 'v', 'c', '1'},
+                     inter_frame_of_track_1[FRAME] = {0xa6, 3, 'a', 'v', 'c', '1', 1};
+
 /* A frame is lost for itself, a decoder's header for all that follow, unless it is the one in
  * force. */
 static void a_lost_header_is_no_lost_frame(void **state) {
@@ -445,6 +452,14 @@ static void a_lost_header_is_no_lost_frame(void **state) {
     assert_int_equal(publish_video(&rig, new_header, sizeof new_header), -ENOTRECOVERABLE);
     role_without_memory = -1;
     rig_close(&rig);
+}
+
+/* A video header, which finds no memory at the other worker. */
+static void publish_header_lost_there(feed_rig *rig, const uint8_t *header, uint32_t size) {
+    assert_int_equal(publish_video(rig, header, size), 0);
+    role_without_memory = PACKET_VIDEO_HEADER;
+    turn_both(rig);
+    role_without_memory = -1;
 }
 
 /* The other worker has no memory for a header: players there get no frame up to a key frame, before
@@ -475,6 +490,27 @@ static void a_header_lost_there_comes_again(void **state) {
     assert_memory_equal(there->bytes + before + TAG, new_header, sizeof new_header);
     size_t last = 2 * (AROUND + FRAME);
     assert_memory_equal(here->bytes + here->count - last, there->bytes + there->count - last, last);
+    rig_close(&rig);
+}
+
+/* While a header is missing, a player is not told that it has lost what it is never sent. */
+static void what_a_player_is_not_sent_is_not_lost(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *with_tracks = join_there(&rig);
+    rig.alone = true;
+    struct taker *alone = join_there(&rig);
+    begin(&rig);
+    publish(&rig, 2);
+    take_all(&rig);
+    publish_header_lost_there(&rig, new_header_by_fourcc, sizeof new_header_by_fourcc);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(publish_video(&rig, inter_frame_of_track_1, FRAME), 0);
+    assert_int_equal(publish_video(&rig, inter_frame_by_fourcc, FRAME), 0);
+    take_all(&rig);
+    assert_int_equal(with_tracks->player.dropped[DROP_UNTIL_KEY], 3);
+    assert_int_equal(alone->player.dropped[DROP_UNTIL_KEY], 1);
     rig_close(&rig);
 }
 
@@ -742,6 +778,7 @@ int main(void) {
         cmocka_unit_test(feed_begins_with_the_first_tag),
         cmocka_unit_test(a_lost_header_is_no_lost_frame),
         cmocka_unit_test(a_header_lost_there_comes_again),
+        cmocka_unit_test(what_a_player_is_not_sent_is_not_lost),
         cmocka_unit_test(a_repeated_header_is_not_missed),
         cmocka_unit_test(a_header_lost_by_a_stand_in_comes_again),
     };

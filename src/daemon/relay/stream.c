@@ -703,10 +703,9 @@ static void note_header(struct stream *replica, const struct stream_tag *tag, co
 }
 
 /* A frame that cannot be decoded: players that wait for a key frame wait for a header first. */
-static void leave_out(struct stream *replica) {
+static void hold_back(struct stream *replica, const struct stream_tag *tag) {
     for (struct player *player = replica->players; player; player = player->next)
-        if (player->state == PLAYER_BEHIND)
-            player->dropped[DROP_UNTIL_KEY]++;
+        player_miss(player, tag->tag.type, tag->track == tag->main);
 }
 
 void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
@@ -720,7 +719,7 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     }
     count_tag(replica, &tag->tag, tag->track);
     if (replica->lacking && packet_role_is_frame(tag->role)) {
-        leave_out(replica);
+        hold_back(replica, tag);
         return;
     }
     struct packet *packet = make_replica_packet(replica, tag);
