@@ -1,5 +1,6 @@
 /*
- * Decoders' headers that find no memory: whether the publisher has to send them again.
+ * Decoders' headers that find no memory: whether the publisher has to send them again, and that
+ * players that know no tracks get theirs later. No connections: what would be sent is taken.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -16,6 +17,7 @@
 #include "support/feed.h"
 #include "support/publishing.h"
 #include "support/sockets.h"
+#include "support/taking.h"
 
 enum {
     GUARD = 100,
@@ -132,6 +134,38 @@ static int publish_two(lost_rig *rig, const struct two_tracks *tracks) {
     return publish(rig, payload, sizeof payload);
 }
 
+/* A header's form for players that know no tracks finds no memory: it is made before the next key
+ * frame. */
+static void a_form_without_tracks_is_made_later(void **state) {
+    static const uint8_t header[] = {0x90, 'a', 'v', 'c', '1', 1, 2, 3}, other[] = {0x90, 'a', 'v', 'c', '1', 3, 2, 1},
+                         key[] = {0x93, 'a', 'v', 'c', '1', 1, 1, 1}, inter[] = {0xa3, 'a', 'v', 'c', '1', 1, 1, 1};
+    enum { TAG = AROUND + sizeof key }; /* as large without a FourCC */
+    lost_rig *rig = *state;
+    struct player player = {.form.format = &wire_flv, .alone = true};
+    stream_add_player(rig->stream, &player);
+    assert_int_equal(publish(rig, header, sizeof header), 0);
+    assert_int_equal(publish(rig, key, sizeof key), 0);
+    take_queued(&player);
+    assert_int_equal(player.bytes_sent, 2 * TAG);
+    role_without_memory = PACKET_VIDEO_HEADER;
+    with_memory = 1;
+    assert_int_equal(publish(rig, other, sizeof other), 0);
+    assert_int_equal(player.state, PLAYER_BEHIND);
+    /* Nor with the next key frame. */
+    assert_int_equal(publish(rig, key, sizeof key), 0);
+    assert_int_equal(publish(rig, inter, sizeof inter), 0);
+    take_queued(&player);
+    assert_int_equal(player.bytes_sent, 2 * TAG);
+    role_without_memory = -1;
+    assert_int_equal(publish(rig, inter, sizeof inter), 0);
+    assert_int_equal(publish(rig, key, sizeof key), 0);
+    assert_int_equal(publish(rig, inter, sizeof inter), 0);
+    take_queued(&player);
+    assert_int_equal(player.bytes_sent, (2 + 3) * TAG);
+    stream_remove_player(rig->stream, &player);
+    player_clear(&player);
+}
+
 /* A header too large to have a digest is compared all the same. */
 static void a_large_header_is_compared(void **state) {
     lost_rig *rig = *state;
@@ -204,6 +238,7 @@ static void a_track_beyond_the_others_is_not_lost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_form_without_tracks_is_made_later, rig_open, rig_close),
         cmocka_unit_test_setup_teardown(a_large_header_is_compared, rig_open, rig_close),
         cmocka_unit_test_setup_teardown(a_header_in_many_pieces_is_another, rig_open, rig_close),
         cmocka_unit_test_setup_teardown(a_header_among_others_is_compared, rig_open, rig_close),
