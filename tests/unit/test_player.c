@@ -532,6 +532,24 @@ static void queue_has_what_windows_need(void **state) {
     rig_close(&rig);
 }
 
+/* Frames that are not pushed count where they would be sent: RTP is made of the main tracks
+ * alone. */
+static void a_missed_frame_counts_where_it_would_be_sent(void **state) {
+    (void)state;
+    struct player player = {.state = PLAYER_BEHIND, .form = {.format = &wire_rtp, .tracks = {true, false}}};
+    player_miss(&player, SLUICE_FLV_AUDIO, true);
+    player_miss(&player, SLUICE_FLV_VIDEO, false);
+    assert_int_equal(player_dropped(&player), 0);
+    player_miss(&player, SLUICE_FLV_VIDEO, true);
+    assert_int_equal(player.dropped[DROP_UNTIL_KEY], 1);
+    player.form.format = &wire_flv;
+    player_miss(&player, SLUICE_FLV_AUDIO, false);
+    assert_int_equal(player.dropped[DROP_UNTIL_KEY], 2);
+    player.state = PLAYER_PLAYING;
+    player_miss(&player, SLUICE_FLV_VIDEO, true);
+    assert_int_equal(player_dropped(&player), 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queue_has_what_windows_need),
@@ -549,6 +567,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_kept_where_nothing_may_be),
         cmocka_unit_test(player_starts_at_a_key_frame),
         cmocka_unit_test(cached_group_has_the_header_that_it_began_with),
+        cmocka_unit_test(a_missed_frame_counts_where_it_would_be_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ typedef struct feed_rig {
     unsigned taker_count;
     struct replica *seats[PLAYERS];
     unsigned seat_count;
+    bool alone; /* players that join know no tracks */
 } feed_rig;
 
 static void rig_open(feed_rig *rig) {
@@ -184,6 +185,7 @@ static struct taker *join_with(feed_rig *rig, struct stream *stream, uint32_t wi
     taker->player.begin = begin_body;
     taker->player.preamble = taker->preamble;
     taker->player.merge_window_ms = window_ms;
+    taker->player.alone = rig->alone;
     stream_add_player(stream, &taker->player);
     return taker;
 }
@@ -421,6 +423,12 @@ static void messages_find_no_memory(void **state) {
 static const uint8_t first_header[] = {0x17, 0, 0, 0, 0, 1, 2, 3}, /* as of publish() */
     new_header[] = {0x17, 0, 0, 0, 0, 3, 2, 1}, key_frame[FRAME] = {0x17, 1}, inter_frame[FRAME] = {0x27, 1};
 
+/* The same with a FourCC: players that know no tracks are sent those above. */
+static const uint8_t new_header_by_fourcc[] = {0x90, 'a', 'v', 'c', '1', 3, 2, 1},
+                     key_frame_by_fourcc[FRAME] = {0x93, 'a', 'v', 'c', '1'},
+                     inter_frame_by_fourcc[FRAME] = {0xa3, 'a', 'v', 'c', '1'},
+                     inter_frame_of_track_1[FRAME] = {0xa6, 3, 'a', 'v', 'c', '1', 1};
+
 /* A frame is lost for itself, a decoder's header for all that follow, unless it is the one in
  * force. */
 static void a_lost_header_is_no_lost_frame(void **state) {
@@ -447,34 +455,95 @@ static void a_lost_header_is_no_lost_frame(void **state) {
     rig_close(&rig);
 }
 
-/* The other worker has no memory for a header: players there get no frame up to a key frame, before
- * which it comes again. */
-static void a_header_lost_there_comes_again(void **state) {
-    (void)state;
+/* A video header, which finds no memory at the other worker. */
+static void publish_header_lost_there(feed_rig *rig, const uint8_t *header, uint32_t size) {
+    assert_int_equal(publish_video(rig, header, size), 0);
+    role_without_memory = PACKET_VIDEO_HEADER;
+    turn_both(rig);
+    role_without_memory = -1;
+}
+
+static void lose_header_there(bool alone) {
     enum { TAG = SLUICE_FLV_TAG_HEADER_SIZE, AROUND = TAG + SLUICE_FLV_TRAILER_SIZE };
+    const uint8_t *header = alone ? new_header_by_fourcc : new_header, *key = alone ? key_frame_by_fourcc : key_frame,
+                  *inter = alone ? inter_frame_by_fourcc : inter_frame;
     feed_rig rig;
     rig_open(&rig);
+    rig.alone = alone;
     struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
     begin(&rig);
     publish(&rig, 2);
     take_all(&rig);
     assert_same(here, there);
     size_t before = there->count;
-    assert_int_equal(publish_video(&rig, new_header, sizeof new_header), 0);
-    role_without_memory = PACKET_VIDEO_HEADER;
-    turn_both(&rig);
-    role_without_memory = -1;
+    publish_header_lost_there(&rig, header, sizeof new_header);
     for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(publish_video(&rig, inter_frame, FRAME), 0);
+        assert_int_equal(publish_video(&rig, inter, FRAME), 0);
     take_all(&rig);
     assert_int_equal(there->count, before);
-    assert_int_equal(publish_video(&rig, key_frame, FRAME), 0);
-    assert_int_equal(publish_video(&rig, inter_frame, FRAME), 0);
+    assert_int_equal(publish_video(&rig, key, FRAME), 0);
+    assert_int_equal(publish_video(&rig, inter, FRAME), 0);
     take_all(&rig);
     assert_int_equal(there->count, before + AROUND + sizeof new_header + 2 * (AROUND + FRAME));
     assert_memory_equal(there->bytes + before + TAG, new_header, sizeof new_header);
+    assert_memory_equal(there->bytes + there->count - 2 * (AROUND + FRAME) + TAG, key_frame, FRAME);
     size_t last = 2 * (AROUND + FRAME);
     assert_memory_equal(here->bytes + here->count - last, there->bytes + there->count - last, last);
+    rig_close(&rig);
+}
+
+/* The other worker has no memory for a header: players there get no frame up to a key frame, before
+ * which it comes again. */
+static void a_header_lost_there_comes_again(void **state) {
+    (void)state;
+    lose_header_there(false);
+    lose_header_there(true);
+}
+
+/* Behind a gap all headers come again; players that know no tracks go on with what they have. */
+static void players_without_tracks_go_on_behind_a_gap(void **state) {
+    (void)state;
+    enum { AROUND = SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE };
+    feed_rig rig;
+    rig_open(&rig);
+    rig.alone = true;
+    struct taker *there = join_there(&rig);
+    begin(&rig);
+    assert_int_equal(publish_video(&rig, new_header_by_fourcc, sizeof new_header_by_fourcc), 0);
+    assert_int_equal(publish_video(&rig, key_frame_by_fourcc, FRAME), 0);
+    take_all(&rig);
+    size_t before = there->count;
+    assert_true(before > FRAME);
+    malloc_fails = true;
+    assert_int_equal(publish_video(&rig, inter_frame_by_fourcc, FRAME), 0);
+    turn_both(&rig);
+    malloc_fails = false;
+    assert_int_equal(publish_video(&rig, key_frame_by_fourcc, FRAME), 0);
+    assert_int_equal(publish_video(&rig, inter_frame_by_fourcc, FRAME), 0);
+    take_all(&rig);
+    assert_int_equal(there->player.dropped[DROP_NO_MEMORY], 1);
+    assert_int_equal(there->count, before + 2 * (AROUND + FRAME));
+    rig_close(&rig);
+}
+
+/* While a header is missing, a player is not told that it has lost what it is never sent. */
+static void what_a_player_is_not_sent_is_not_lost(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *with_tracks = join_there(&rig);
+    rig.alone = true;
+    struct taker *alone = join_there(&rig);
+    begin(&rig);
+    publish(&rig, 2);
+    take_all(&rig);
+    publish_header_lost_there(&rig, new_header_by_fourcc, sizeof new_header_by_fourcc);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(publish_video(&rig, inter_frame_of_track_1, FRAME), 0);
+    assert_int_equal(publish_video(&rig, inter_frame_by_fourcc, FRAME), 0);
+    take_all(&rig);
+    assert_int_equal(with_tracks->player.dropped[DROP_UNTIL_KEY], 3);
+    assert_int_equal(alone->player.dropped[DROP_UNTIL_KEY], 1);
     rig_close(&rig);
 }
 
@@ -742,6 +811,8 @@ int main(void) {
         cmocka_unit_test(feed_begins_with_the_first_tag),
         cmocka_unit_test(a_lost_header_is_no_lost_frame),
         cmocka_unit_test(a_header_lost_there_comes_again),
+        cmocka_unit_test(players_without_tracks_go_on_behind_a_gap),
+        cmocka_unit_test(what_a_player_is_not_sent_is_not_lost),
         cmocka_unit_test(a_repeated_header_is_not_missed),
         cmocka_unit_test(a_header_lost_by_a_stand_in_comes_again),
     };

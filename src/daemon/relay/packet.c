@@ -11,7 +11,7 @@
 
 enum {
     LINE = 64,        /* of the processor's cache */
-    COPY_PIECES = 64, /* of a header that is copied, at most */
+    PIECES = 64,      /* of a header that is copied or compared, at most */
     COPY_AROUND = 80, /* bytes that a copy takes besides: the allocator's, and the view of it */
 };
 
@@ -140,11 +140,11 @@ int packet_copy_header(struct packet_pool *pool, sluice_pool *blocks, const slui
                        sluice_slice *ret_copy) {
     size_t size = sluice_slice_length(payload), cost = size + COPY_AROUND;
     struct packet_copies *copies = pool->copies;
-    struct iovec pieces[COPY_PIECES];
+    struct iovec pieces[PIECES];
     if (size == 0 || size > PACKET_COPY_MOST)
         return -EMSGSIZE;
-    size_t count = sluice_slice_iov(payload, 0, pieces, COPY_PIECES);
-    if (count > COPY_PIECES)
+    size_t count = sluice_slice_iov(payload, 0, pieces, PIECES);
+    if (count > PIECES)
         return -EMSGSIZE;
     if (copied(pool) + cost > pool->most / 16 || cost > left_besides_rtp(pool))
         return -ENOBUFS;
@@ -280,6 +280,36 @@ struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64
 void packet_set_version(struct packet *packet, uint32_t version) {
     if (packet->role < PACKET_KEY_FRAME)
         packet->version = version;
+}
+
+/* What is left of a piece behind so many bytes; or the next one. */
+static struct iovec *advance(struct iovec *piece, size_t n) {
+    piece->iov_base = (uint8_t *)piece->iov_base + n;
+    piece->iov_len -= n;
+    return piece->iov_len > 0 ? piece : piece + 1;
+}
+
+static bool is_same(struct iovec *one, struct iovec *other, size_t size) {
+    while (size > 0) {
+        size_t n = one->iov_len < other->iov_len ? one->iov_len : other->iov_len;
+        if (memcmp(one->iov_base, other->iov_base, n) != 0)
+            return false;
+        size -= n;
+        one = advance(one, n);
+        other = advance(other, n);
+    }
+    return true;
+}
+
+bool packet_has_data(const struct packet *packet, const sluice_flv_tag *tag) {
+    struct iovec own[PIECES], others[PIECES];
+    sluice_flv_view view = packet_view(packet);
+    size_t size = packet_size(packet) - view.header_size;
+    if (view.codec != tag->view.codec || size != sluice_slice_length(&tag->payload) - tag->view.header_size)
+        return false;
+    return sluice_slice_iov(&packet->payload, view.header_size, own, PIECES) <= PIECES &&
+           sluice_slice_iov(&tag->payload, tag->view.header_size, others, PIECES) <= PIECES &&
+           is_same(own, others, size);
 }
 
 struct packet_loan packet_loan(_Atomic uint64_t *account, uint64_t bytes) {

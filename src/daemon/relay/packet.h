@@ -220,6 +220,10 @@ static inline struct packet *packet_alone(const struct packet *packet) {
     return packet->has_alone ? packet->alone : NULL;
 }
 
+/* Whether codec and codec's data are the tag's. False also where either is in more than 64
+ * pieces. */
+bool packet_has_data(const struct packet *packet, const sluice_flv_tag *tag);
+
 /* NULL until packet_begin_rtp(). */
 static inline const struct rtp_frame *packet_rtp(const struct packet *packet) {
     return packet->has_rtp ? &packet->rtp : NULL;

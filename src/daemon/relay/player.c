@@ -386,6 +386,14 @@ void player_push(struct player *player, struct packet *whole, const struct strea
         player_flush(player);
 }
 
+void player_miss(struct player *player, sluice_flv_type type, bool is_main) {
+    bool is_packetized = player->form.format->is_packetized;
+    bool is_wanted = !is_packetized || player->form.tracks[type == SLUICE_FLV_VIDEO ? 0 : 1];
+    bool has_others = !is_packetized && !player->alone;
+    if (player->state == PLAYER_BEHIND && is_wanted && (is_main || has_others))
+        player->dropped[DROP_UNTIL_KEY]++;
+}
+
 void player_start(struct player *player, uint64_t now, uint8_t flags, const struct gop *gop,
                   const struct stream_headers *headers, bool has_video) {
     has_video = wants_video(player, has_video);

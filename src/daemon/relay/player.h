@@ -133,6 +133,10 @@ struct player *player_new(player_begin_fn *begin);
 /* Queues one packet, as the player's state allows. Called by the stream, in order. */
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video);
 
+/* Counts a frame that is left out behind a loss, where the player waits for a key frame and is sent
+ * frames of that kind. @is_main: of the main track */
+void player_miss(struct player *player, sluice_flv_type type, bool is_main);
+
 /*
  * Starts a player with what the stream has cached, or waits for its next key frame where it has
  * video. @now: loop time

@@ -32,12 +32,16 @@ static void make_alone(struct stream *stream, struct packet *packet) {
         track_payload_make_alone(&stream->registry->payloads, packet);
 }
 
+/* The same of the main tracks' headers. */
+static void make_headers_alone(struct stream *stream, const struct stream_headers *headers) {
+    make_alone(stream, stream_headers_get(headers, PACKET_VIDEO_HEADER, stream->video.main));
+    make_alone(stream, stream_headers_get(headers, PACKET_AUDIO_HEADER, stream->audio.main));
+}
+
 /* The same of all that a player is started with. */
 static void make_cached_alone(struct stream *stream) {
-    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
-        make_alone(stream, stream_headers_at(&stream->headers, i));
-        make_alone(stream, stream_headers_at(&stream->gop.headers, i));
-    }
+    make_headers_alone(stream, &stream->headers);
+    make_headers_alone(stream, &stream->gop.headers);
     for (size_t i = 0; i < stream->gop.count; i++)
         make_alone(stream, stream->gop.packets[i]);
 }
@@ -125,9 +129,20 @@ static void gather(struct stream *stream, const struct packet *packet) {
 
 /* The sink */
 
+/*
+ * Players that are behind go on with a packet that decoding can begin with, and get the headers
+ * first. A header has no form for them yet where it had come again behind a gap, or there was no
+ * memory.
+ */
+static void make_pushed_alone(struct stream *stream, struct packet *packet) {
+    if (stream_is_sync(stream, packet))
+        make_headers_alone(stream, &stream->headers);
+    make_alone(stream, packet);
+}
+
 static __attribute__((noinline)) void push(struct stream *stream, struct packet *packet) {
     if (stream->alone_players > 0)
-        make_alone(stream, packet);
+        make_pushed_alone(stream, packet);
     bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
     uint32_t alone = stream->player_count - push_to_groups(stream, packet, has_video);
     for (struct player *player = stream->players; player && alone > 0; player = player->next)

@@ -555,19 +555,22 @@ static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
 }
 
 /*
- * There is no memory for a tag. @place: of its track, or negative; @payload: NULL where that is not
- * known. A decoder's header that the stream does not have would not come again: publishers send
- * theirs at the beginning.
+ * There is no memory for a tag. @place: of its track, or negative. A decoder's header that is not
+ * known to be the one in force would not come again: publishers send theirs at the beginning.
  */
-static int lose_tag(struct stream *stream, const sluice_flv_tag *tag, int place, const sluice_slice *payload) {
+static int lose_tag(struct stream *stream, const sluice_flv_tag *tag, int place) {
     stream_lose(stream);
     if (tag->type == SLUICE_FLV_SCRIPT || tag->view.packet != SLUICE_FLV_SEQUENCE_HEADER)
         return -ENOMEM;
     enum packet_role role = tag->type == SLUICE_FLV_VIDEO ? PACKET_VIDEO_HEADER : PACKET_AUDIO_HEADER;
-    if (place < 0 || !stream_headers_get(&stream->headers, role, (unsigned)place))
-        return -ENOTRECOVERABLE;
-    const struct track *track = tracks_at(stream_tracks(stream, tag->type), (unsigned)place);
-    return payload && track_header_differs(&track->header, payload) ? -ENOTRECOVERABLE : -ENOMEM;
+    const struct packet *has = place < 0 ? NULL : stream_headers_get(&stream->headers, role, (unsigned)place);
+    return has && packet_has_data(has, tag) ? -ENOMEM : -ENOTRECOVERABLE;
+}
+
+/* A tag of a track beyond as many as there may be. */
+static int leave_out(struct stream *stream, const sluice_flv_tag *tag) {
+    stream->beyond_tracks += tag->view.packet == SLUICE_FLV_FRAME;
+    return 0;
 }
 
 /* A tag of one track at most. */
@@ -575,21 +578,29 @@ static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     bool has_track = tag->type != SLUICE_FLV_SCRIPT, is_metadata = read_metadata(stream, tag);
     struct tracks *tracks = stream_tracks(stream, tag->type);
     int place = has_track ? tracks_take(tracks, tag->view.track) : 0;
-    if (place == -ENOMEM)
-        return lose_tag(stream, tag, place, NULL);
-    if (place < 0) {
-        stream->beyond_tracks += tag->view.packet == SLUICE_FLV_FRAME;
-        return 0;
-    }
+    if (place < 0)
+        return place == -EUSERS ? leave_out(stream, tag) : lose_tag(stream, tag, place);
     enum packet_role role = role_of(tag, is_metadata, has_track && place == tracks->main);
     count_tag(stream, tag, (unsigned)place);
     struct packet *packet = make_packet(stream, tag, role, (unsigned)place);
     if (!packet)
-        return lose_tag(stream, tag, place, &tag->payload);
+        return lose_tag(stream, tag, place);
     take(stream, packet, flags);
     remember(stream, packet);
     packet_unref(packet);
     return 0;
+}
+
+/* There is no memory to make a tag of one track of a tag that holds many. */
+static int lose_part(struct stream *stream, const sluice_flv_tag *whole, const sluice_flv_track *track) {
+    /* The payload's reference stays the track's. */
+    const sluice_flv_tag part = {
+        .type = whole->type,
+        .view = {.codec = track->codec, .packet = track->packet, .header_size = track->header_size},
+        .payload = track->slice,
+    };
+    int place = tracks_take(stream_tracks(stream, part.type), track->id);
+    return place == -EUSERS ? leave_out(stream, &part) : lose_tag(stream, &part, place);
 }
 
 /* One track of a tag that holds many, as a tag of its own. */
@@ -598,7 +609,7 @@ static int publish_part(struct stream *stream, const sluice_flv_tag *whole, cons
     sluice_flv_tag tag = {.type = whole->type, .timestamp = whole->timestamp, .trailer_ok = true};
     int error = track_payload_make(&stream->registry->payloads, tag.type, track, false, &tag.payload, &tag.view);
     if (error)
-        return lose_tag(stream, whole, tracks_take(stream_tracks(stream, tag.type), track->id), NULL);
+        return lose_part(stream, whole, track);
     tag.size = (uint32_t)sluice_slice_length(&tag.payload);
     error = publish(stream, &tag, flags);
     sluice_slice_release(&tag.payload);
@@ -703,10 +714,9 @@ static void note_header(struct stream *replica, const struct stream_tag *tag, co
 }
 
 /* A frame that cannot be decoded: players that wait for a key frame wait for a header first. */
-static void leave_out(struct stream *replica) {
+static void hold_back(struct stream *replica, const struct stream_tag *tag) {
     for (struct player *player = replica->players; player; player = player->next)
-        if (player->state == PLAYER_BEHIND)
-            player->dropped[DROP_UNTIL_KEY]++;
+        player_miss(player, tag->tag.type, tag->track == tag->main);
 }
 
 void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
@@ -720,7 +730,7 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     }
     count_tag(replica, &tag->tag, tag->track);
     if (replica->lacking && packet_role_is_frame(tag->role)) {
-        leave_out(replica);
+        hold_back(replica, tag);
         return;
     }
     struct packet *packet = make_replica_packet(replica, tag);

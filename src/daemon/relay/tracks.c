@@ -118,11 +118,6 @@ static bool make_digest(const sluice_slice *payload, uint8_t ret_digest[TRACKS_D
     return made;
 }
 
-bool track_header_differs(const struct track_header *header, const sluice_slice *payload) {
-    uint8_t digest[TRACKS_DIGEST];
-    return header->version > 0 && make_digest(payload, digest) && memcmp(digest, header->digest, sizeof digest) != 0;
-}
-
 uint32_t track_header_take(struct track_header *header, const sluice_slice *payload, uint32_t *last) {
     uint8_t digest[TRACKS_DIGEST] = {0};
     bool made = make_digest(payload, digest);

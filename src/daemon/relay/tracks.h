@@ -101,7 +101,4 @@ const struct track *tracks_main(const struct tracks *tracks);
  * are others. */
 uint32_t track_header_take(struct track_header *header, const sluice_slice *payload, uint32_t *last);
 
-/* Whether these are other bytes than the last one's. False also where that cannot be known. */
-bool track_header_differs(const struct track_header *header, const sluice_slice *payload);
-
 #endif
