@@ -446,6 +446,16 @@ void recorders_abandon(const struct recorders *recorders) {
 
 /* Packets */
 
+/* A quarter of the pool's blocks, or of those that the system has memory for. */
+static bool leaves_blocks(const struct recorders *owner) {
+    uint32_t available = sluice_pool_available(owner->pool);
+    if (available > owner->blocks_kept)
+        return true;
+    sluice_pool_stats stats = {.size = sizeof stats};
+    sluice_pool_get_stats(owner->pool, &stats);
+    return available > (available + stats.held) / 4;
+}
+
 /*
  * Whether a packet can be queued, besides what ends the recording. Recordings are the first to do
  * without, so that players never have to: a quarter of the pool stays out of their reach.
@@ -454,7 +464,7 @@ static bool has_room(const struct recording *recording, size_t size) {
     const struct recorders *owner = recording->owner;
     return sluice_file_writer_room(recording->writer) >= size + recording->metadata + SPARE &&
            recording->queued + size <= owner->limit + recording->metadata && owner->queued + size <= owner->budget &&
-           sluice_pool_available(owner->pool) > owner->blocks_kept;
+           leaves_blocks(owner);
 }
 
 /* Time that goes back behind its beginning, as when an encoder starts anew, cannot be told in the

@@ -188,6 +188,14 @@ uint32_t player_first_packets(const struct player *player, const struct packet *
 /* Everything has been sent, after player_end(). */
 bool player_is_done(const struct player *player);
 
+/* The bytes of pieces that have been gathered. */
+static inline size_t player_gathered(const struct iovec *iov, size_t count) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += iov[i].iov_len;
+    return bytes;
+}
+
 /* For the connection's events of the same names. */
 size_t player_gather(struct player *player, struct iovec *iov, size_t max);
 

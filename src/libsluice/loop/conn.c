@@ -9,7 +9,6 @@
 #include "backends/socket_end.h"
 #include "backends/target.h"
 #include "loop/loop.h"
-#include "memory/pool.h"
 #include "reader/reader.h"
 
 enum {
@@ -286,7 +285,7 @@ static void fail_unread(sluice_loop *loop) {
     sluice_conn *next;
     for (sluice_conn *conn = loop->unread.first; conn; conn = next) {
         next = conn->links[LIST_UNREAD].next;
-        if (!is_receiving(conn) || (conn->io.wanting && !pool_can_take(conn->io.chain.pool)))
+        if (!is_receiving(conn) || (conn->io.wanting && sluice_pool_available(conn->io.chain.pool) == 0))
             fail(conn, conn->send_error);
     }
 }

@@ -151,7 +151,7 @@ static size_t lacking(const sluice_file *file) {
 /* Bytes in those free blocks that are more than half of the pool: others need the rest when the
  * pool is pressed. */
 static size_t spare(sluice_pool *pool) {
-    uint32_t available = sluice_pool_available(pool), half = pool_max(pool) / 2;
+    uint32_t available = sluice_pool_available(pool), half = pool_reach(pool) / 2;
     return available > half ? (size_t)(available - half) * pool_block_size(pool) : 0;
 }
 

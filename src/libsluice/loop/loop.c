@@ -5,6 +5,7 @@
 
 #include "abi/sized.h"
 #include "memory/clock.h"
+#include "memory/pool.h"
 
 enum {
     STARVED_WAIT_MS = 100, /* maximum wait of a turn while a connection or file needs blocks */
@@ -212,6 +213,7 @@ int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     loop->turns++;
     loop->turning = true;
     loop->again = false;
+    pool_ask_again(loop->pool);
     conns_flush(loop);
     prepare_others(loop);
     int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));

@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "abi/sized.h"
 #include "memory/poison.h"
+#include "memory/slab_memory.h"
 
 enum {
     DEFAULT_BLOCK_SIZE = 4096, /* see README.md */
@@ -21,8 +21,7 @@ enum {
     RESERVE_SHARE = 16,
     VIEWS_RESERVE = 8, /* consumers leave 1 of this many views free */
     FIRST_VIEWS = 256, /* made at once; then as many again as there are */
-    HUGE_PAGE = 2 << 20,
-    AHEAD_SHARE = 8, /* of a slab is free, or less: the next one is due soon */
+    AHEAD_SHARE = 8,   /* of a slab is free, or less: the next one is due soon */
     /* unless less than one part in so many is held: what the kernel has alone is no growth */
     AHEAD_HELD = 4,
     AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
@@ -196,28 +195,9 @@ static int set_options(pool_core *core, const sluice_pool_options *options) {
     return set_classes(core, options);
 }
 
-static uint8_t *map_slab(const pool_core *core, size_t size, bool *ret_huge) {
-    const int protection = PROT_READ | PROT_WRITE;
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    void *memory = MAP_FAILED;
-
-    *ret_huge = false;
-    if (core->huge_pages && size % HUGE_PAGE == 0) {
-        memory = mmap(NULL, size, protection, flags | MAP_HUGETLB, -1, 0);
-        *ret_huge = memory != MAP_FAILED;
-    }
-    if (memory == MAP_FAILED) {
-        memory = mmap(NULL, size, protection, flags, -1, 0);
-        if (memory == MAP_FAILED)
-            return NULL;
-    }
-    return memory;
-}
-
-/* Before it is touched; what has been touched stays as it is. */
 static void advise(const sluice_pool *pool, const struct slab *slab) {
     if (pool->core->huge_pages)
-        (void)madvise(slab->memory, slab->size, pool->block_size < SMALL_BLOCK ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+        slab_memory_advise(slab->memory, slab->size, pool->block_size >= SMALL_BLOCK);
 }
 
 static void push_free(sluice_pool *pool, sluice_block *block) {
@@ -256,12 +236,13 @@ static void cut_slab(sluice_pool *pool, uint32_t index, sluice_block *blocks) {
 /* Memory for the next slab, where it has none yet. It is counted as used when the slab is. */
 static int map_next(pool_core *core) {
     struct slab *slab = &core->slabs[core->slab_count];
+    core->refused = false;
     if (slab->memory)
         return 0;
     slab->size = core->left < core->slab_bytes ? core->left : core->slab_bytes;
-    slab->memory = map_slab(core, slab->size, &slab->huge);
+    slab->memory = slab_memory_map(slab->size, core->huge_pages, &slab->huge);
     core->refused = !slab->memory;
-    return slab->memory ? 0 : -ENOMEM;
+    return core->refused ? -ENOMEM : 0;
 }
 
 /*
@@ -281,7 +262,7 @@ static void set_low(pool_core *core) {
 /* As much at a time as there should be, in whole huge pages. */
 static size_t piece_ahead(const pool_core *core, const struct slab *slab) {
     size_t share = core->slab_bytes / AHEAD_SHARE, left = slab->size - slab->told;
-    size_t piece = (share + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    size_t piece = (share + SLAB_HUGE_PAGE - 1) / SLAB_HUGE_PAGE * SLAB_HUGE_PAGE;
     return piece < left ? piece : left;
 }
 
@@ -331,6 +312,7 @@ static int add_slab(sluice_pool *pool) {
         return error;
     struct slab *slab = &core->slabs[core->slab_count];
     sluice_block *blocks = new_blocks(slab->size >> pool->shift);
+    core->refused = !blocks;
     if (!blocks)
         return -ENOMEM;
     core->left -= slab->size;
@@ -408,17 +390,11 @@ static uint64_t spare_of_others(const sluice_pool *pool) {
     return slabs * core->slab_bytes;
 }
 
-/* Bytes of slabs that are not used yet. Where the system had no memory for the next one, it is
- * asked again. */
-static inline uint64_t unused_bytes(const sluice_pool *pool) {
-    pool_core *core = pool->core;
-    return core->refused && map_next(core) ? 0 : core->left;
-}
-
-/* Blocks that the class could get beyond those that it has. */
+/* Blocks that the class could get beyond those that it has: none of slabs that the system has no
+ * memory for. */
 static inline uint32_t growth(const sluice_pool *pool) {
-    uint64_t bytes = unused_bytes(pool) + (pool_has_one_class(pool) ? 0 : spare_of_others(pool));
-    return (uint32_t)(bytes >> pool->shift);
+    uint64_t bytes = pool->core->refused ? 0 : pool->core->left;
+    return (uint32_t)((bytes + (pool_has_one_class(pool) ? 0 : spare_of_others(pool))) >> pool->shift);
 }
 
 /* By memory that is left, or else by what another class does not use: also where the system has no
@@ -434,7 +410,7 @@ static int grow(sluice_pool *pool) {
 static void destroy(pool_core *core) {
     for (uint32_t i = 0; i < core->max_slabs && core->slabs[i].memory; i++) {
         unpoison_memory(core->slabs[i].memory, core->slabs[i].size);
-        munmap(core->slabs[i].memory, core->slabs[i].size);
+        slab_memory_unmap(core->slabs[i].memory, core->slabs[i].size);
         free(core->slabs[i].blocks);
     }
     while (core->view_batches) {
@@ -585,6 +561,11 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
     } while (!atomic_compare_exchange_weak(&core->remote, &head, first));
     notify_release(core);
     count_dead(core, 1);
+}
+
+void pool_ask_again(sluice_pool *pool) {
+    if (pool->core->refused)
+        (void)map_next(pool->core);
 }
 
 bool pool_want_release(sluice_pool *pool) {
@@ -755,7 +736,7 @@ void dead_list_put(dead_list *dead, sluice_pool *pool) {
 int sluice_block_get(sluice_pool *pool, sluice_block **ret_block) {
     sluice_block *block = pool_take(pool);
     if (!block)
-        return pool->core->refused || growth(pool) > 0 ? -ENOMEM : -ENOBUFS;
+        return pool->core->left >= pool->block_size || growth(pool) > 0 ? -ENOMEM : -ENOBUFS;
     *ret_block = block;
     return 0;
 }
@@ -789,8 +770,7 @@ uint32_t pool_free_now(sluice_pool *pool) {
     return pool->free;
 }
 
-/* Blocks that the class would have with all the memory that it can get. */
-static inline uint32_t reach(const sluice_pool *pool) {
+uint32_t pool_reach(const sluice_pool *pool) {
     return pool->total + growth(pool);
 }
 
@@ -799,7 +779,7 @@ uint32_t sluice_pool_available(sluice_pool *pool) {
     if (is_closed(pool->core))
         return pool_max(pool);
     drain_remote(pool->core);
-    return reach(pool) - held_now(pool);
+    return pool_reach(pool) - held_now(pool);
 }
 
 bool pool_is_pressed(sluice_pool *pool) {
@@ -845,10 +825,13 @@ bool pool_has_one_class(const sluice_pool *pool) {
     return pool->core->classes_used == 1;
 }
 
-/* A part of what the class can have now: another's hunger must not make it all that there is. */
+/* A part of what the class can have now: neither another's hunger nor the system's must make it all
+ * that there is. */
 uint32_t pool_reserve(const sluice_pool *pool) {
     uint64_t reserve = pool->core->reserve_bytes >> pool->shift;
-    return (uint32_t)(pool_has_one_class(pool) ? reserve : reserve * reach(pool) / pool_max(pool));
+    if (!pool_has_one_class(pool) || pool->core->refused)
+        reserve = reserve * pool_reach(pool) / pool_max(pool);
+    return (uint32_t)reserve;
 }
 
 uint32_t pool_bytes_per_view(const sluice_pool *pool) {

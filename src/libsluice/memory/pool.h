@@ -28,6 +28,10 @@ sluice_block *pool_take(sluice_pool *pool);
  * memory, where sluice_pool_available() counts what there may be. Owner only. */
 bool pool_can_take(sluice_pool *pool);
 
+/* Where the system had no memory for a slab, asks it again: until then the slab counts for none.
+ * pool_take() asks when it has none to give. Owner only. */
+void pool_ask_again(sluice_pool *pool);
+
 /*
  * Puts dead blocks (linked by next), of any class, back: one splice for the owner, one exchange for
  * any other thread.
@@ -92,6 +96,9 @@ void pool_slab(const sluice_pool *pool, uint32_t index, struct iovec *ret_memory
 /* Free blocks that can be taken without mapping memory; takes in what other threads have
  * released. */
 uint32_t pool_free_now(sluice_pool *pool);
+
+/* Blocks that the class has with all the memory that it can get. Owner only. */
+uint32_t pool_reach(const sluice_pool *pool);
 
 /* Half of what the class can have is in use: receives should fill blocks to the end rather than
  * take fresh ones. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/iovec.h"
 #include "daemon/protocols/http/http_session_internal.h"
 
 enum {
@@ -138,7 +137,7 @@ size_t http_websocket_gather(struct http_session *session, struct iovec *iov, si
         return player_gather(player, iov, max);
     /* Where a tag is partly sent, it is finished first. */
     size_t count = player_gather_rest(player, iov, max);
-    websocket->gathered_rest = iovec_bytes(iov, count);
+    websocket->gathered_rest = player_gathered(iov, count);
     if (count == max)
         return count;
     iov[count++] = (struct iovec){websocket->out + websocket->out_sent, control};

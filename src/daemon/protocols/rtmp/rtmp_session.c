@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/iovec.h"
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtmp/rtmp_session_internal.h"
 #include "daemon/server/hook_query.h"
@@ -275,9 +274,9 @@ static void on_end(sluice_conn *conn, int error, void *user) {
 static size_t gather_with_answers(struct rtmp_session *session, struct iovec *iov, size_t max) {
     struct player *player = session->player;
     size_t rest = player ? player_gather_rest(player, iov, max) : 0;
-    session->gathered_rest = iovec_bytes(iov, rest);
+    session->gathered_rest = player_gathered(iov, rest);
     size_t text = rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
-    session->gathered_text = iovec_bytes(iov + rest, text);
+    session->gathered_text = player_gathered(iov + rest, text);
     size_t count = rest + text;
     bool due = player && session->joined && (count > 0 || player->due > 0);
     if (due && sluice_writer_queued(session->writer) == session->gathered_text)

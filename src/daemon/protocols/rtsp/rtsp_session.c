@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/base/iovec.h"
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtsp/rtsp_session_internal.h"
 #include "daemon/server/hook_query.h"
@@ -568,9 +567,9 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     struct rtsp_session *session = user;
     (void)conn;
     size_t rest = session->player ? player_gather_rest(session->player, iov, max) : 0;
-    session->gathered_rest = iovec_bytes(iov, rest);
+    session->gathered_rest = player_gathered(iov, rest);
     size_t text = session->writer && rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
-    session->gathered_text = iovec_bytes(iov + rest, text);
+    session->gathered_text = player_gathered(iov + rest, text);
     size_t count = rest + text;
     struct player *player = session->player;
     bool due = player && (count > 0 || player->due > 0);
