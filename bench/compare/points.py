@@ -91,7 +91,7 @@ CAPACITIES = (
     ("the same, 20 ms on both sides", "capacity-players", "uring+merge-window=20", ("srs+mw=20",), ()),
     ("the same, 350 ms on both sides", "capacity-players", "uring+merge-window=350", ("srs", "zlmediakit+mw=350"), ()),
     # SRS merges what it sends to the 20 players for 350 ms, and may be later by as much.
-    ("RTMP publishers, the first 20 with a player, the others read every 100 ms, by SRS too", "capacity-publishers", "uring",
+    ("RTMP publishers in ticks of 5 ms, the first 20 with a player, the others read every 100 ms, by SRS too", "capacity-publishers", "uring",
      (), ("nginx-rtmp", "srs+mr=100", "zlmediakit")),
     ("the same, as frames come; no window, but SRS's of 350 ms", "capacity-publishers", scenarios.WITHOUT_WAITS, ("nginx-rtmp", "zlmediakit"),
      ("srs",)),

@@ -389,10 +389,14 @@ def span(found):
 
 
 def family(name, others):
-    """What a scenario is called, or all whose names begin with the same word, if none of the others does."""
-    word = name.partition("-")[0]
-    members = [one for one in scenarios.BY_NAME if one.partition("-")[0] == word]
-    return f"`{word}*`" if len(members) > 1 and not others & set(members) else f"`{name}`"
+    """What a scenario is called, or all whose names begin with the same words, as few as there may be, if none of the others' does."""
+    words = name.split("-")
+    for count in range(1, len(words) + 1):
+        start = "-".join(words[:count])
+        members = {one for one in scenarios.BY_NAME if one == start or one.startswith(start + "-")}
+        if len(members) > 1 and not others & members:
+            return f"`{start}*`"
+    return f"`{name}`"
 
 
 def uring_short(recordings):
