@@ -142,8 +142,8 @@ SLUICE_API int sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_s
  * Number of blocks still available for receiving: free, with the kernel, or in slabs that are not
  * mapped yet or not used by another class. Once the system has refused the memory for a slab,
  * unmapped slabs do not count until it grants it; a loop of the pool asks it once a turn.
- * sluice_slice_take() fails when this is at or below the reserve, which then is as much less.
- * Owner's thread only.
+ * sluice_slice_take() fails when this is at or below the reserve, which is then reduced in
+ * proportion. Owner's thread only.
  */
 SLUICE_API uint32_t sluice_pool_available(sluice_pool *pool);
 
