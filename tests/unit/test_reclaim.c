@@ -450,6 +450,42 @@ static void a_tag_of_empty_nal_units_is_lost_for_rtp_alone(void **state) {
     rig_close(&rig);
 }
 
+/* Of the blocks that the pool can have: another class's are not among them. */
+static void shares_are_of_what_there_can_be(void **state) {
+    (void)state;
+    enum { SLAB = 8, SLABS = 4, OTHERS = 2 };
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = BLOCK,
+                                         .slab_blocks = SLAB,
+                                         .max_blocks = SLABS * SLAB,
+                                         .class_sizes = {2 * BLOCK},
+                                         .no_huge_pages = true};
+    sluice_pool *pool, *class;
+    sluice_block *blocks[SLABS * SLAB], *others[OTHERS * SLAB / 2];
+    unsigned count = 0;
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    for (; count < SLABS * SLAB / 2; count++)
+        assert_int_equal(sluice_block_get(pool, &blocks[count]), 0);
+    assert_false(reclaim_exceeds(pool, 2, 0));
+    assert_true(reclaim_exceeds(pool, 2, 1));
+    assert_false(reclaim_exceeds(pool, 3, SLAB));
+    assert_true(reclaim_exceeds(pool, 3, SLAB + 1));
+    while (count > SLAB)
+        sluice_block_release(blocks[--count]);
+    assert_int_equal(sluice_pool_class(pool, 2 * BLOCK, &class), 0);
+    for (unsigned i = 0; i < OTHERS * SLAB / 2; i++)
+        assert_int_equal(sluice_block_get(class, &others[i]), 0);
+    assert_false(reclaim_exceeds(pool, 2, 0));
+    assert_true(reclaim_exceeds(pool, 2, 1));
+    assert_false(reclaim_exceeds(pool, 3, SLAB / 2));
+    assert_true(reclaim_exceeds(pool, 3, SLAB / 2 + 1));
+    for (unsigned i = 0; i < OTHERS * SLAB / 2; i++)
+        sluice_block_release(others[i]);
+    while (count > 0)
+        sluice_block_release(blocks[--count]);
+    pool_close(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slowest_player_gives_way_first),
@@ -462,6 +498,7 @@ int main(void) {
         cmocka_unit_test(one_tag_of_tiny_nal_units_costs_no_other_stream_anything),
         cmocka_unit_test(a_stream_of_tiny_nal_units_leaves_rtp_to_others),
         cmocka_unit_test(a_tag_of_empty_nal_units_is_lost_for_rtp_alone),
+        cmocka_unit_test(shares_are_of_what_there_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

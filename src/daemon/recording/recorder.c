@@ -11,6 +11,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/recording/flv_index.h"
+#include "daemon/relay/reclaim.h"
 #include "daemon/relay/registry.h"
 #include "daemon/relay/video_size.h"
 
@@ -62,7 +63,6 @@ void recorders_init(struct recorders *recorders, struct record_store *records, s
         .loop = loop,
         .pool = pool,
         .budget = stats.bytes_max / 4,
-        .blocks_kept = stats.max / 4,
     };
     recorders_set_limit(recorders, limit);
 }
@@ -260,8 +260,8 @@ static void trouble(struct recorder *recorder, const char *path, int error) {
  */
 static bool may_begin(const struct recorders *owner, const struct packet *packet) {
     uint64_t needed = flv_index_size(index_room(owner->records->options)) + packet_size(packet) + TAG_AROUND + HEADERS;
-    return owner->queued == 0 || (owner->queued + needed <= owner->budget &&
-                                  sluice_pool_available(owner->pool) > owner->blocks_kept + HEADER_BLOCKS);
+    return owner->queued == 0 ||
+           (owner->queued + needed <= owner->budget && !reclaim_exceeds(owner->pool, 3, HEADER_BLOCKS));
 }
 
 static void begin(struct recorder *recorder, const struct packet *packet, const struct stream_headers *headers) {
@@ -446,16 +446,6 @@ void recorders_abandon(const struct recorders *recorders) {
 
 /* Packets */
 
-/* A quarter of the pool's blocks, or of those that the system has memory for. */
-static bool leaves_blocks(const struct recorders *owner) {
-    uint32_t available = sluice_pool_available(owner->pool);
-    if (available > owner->blocks_kept)
-        return true;
-    sluice_pool_stats stats = {.size = sizeof stats};
-    sluice_pool_get_stats(owner->pool, &stats);
-    return available > (available + stats.held) / 4;
-}
-
 /*
  * Whether a packet can be queued, besides what ends the recording. Recordings are the first to do
  * without, so that players never have to: a quarter of the pool stays out of their reach.
@@ -464,7 +454,7 @@ static bool has_room(const struct recording *recording, size_t size) {
     const struct recorders *owner = recording->owner;
     return sluice_file_writer_room(recording->writer) >= size + recording->metadata + SPARE &&
            recording->queued + size <= owner->limit + recording->metadata && owner->queued + size <= owner->budget &&
-           leaves_blocks(owner);
+           !reclaim_exceeds(owner->pool, 3, 0);
 }
 
 /* Time that goes back behind its beginning, as when an encoder starts anew, cannot be told in the

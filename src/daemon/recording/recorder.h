@@ -32,7 +32,6 @@ struct recorders {
     /* bytes that may be queued for one recording; at most the budget */
     uint64_t limit;
     uint64_t budget;                   /* and for all of them */
-    uint32_t blocks_kept;              /* that recordings leave to others */
     uint64_t queued;                   /* bytes that are */
     LIST_HEAD(, recording) recordings; /* all that are not closed */
     uint32_t count;

@@ -4,6 +4,7 @@
 
 #include "daemon/base/object_id.h"
 #include "daemon/relay/coalesce.h"
+#include "daemon/relay/reclaim.h"
 #include "daemon/relay/replica.h"
 #include "daemon/relay/rtp_packetizer.h"
 #include "daemon/relay/unwatched.h"
@@ -77,11 +78,9 @@ static void start_player(struct stream *stream, struct player *player) {
 
 /* Whether half of the memory that the stream's tags are in is used. */
 static bool is_pressed(const struct stream *stream) {
-    sluice_pool_stats pool = {.size = sizeof pool};
     if (stream->lender)
         return replica_is_pressed(stream->lender);
-    sluice_pool_get_stats(stream->registry->pool, &pool);
-    return pool.held > pool.max / 2;
+    return reclaim_exceeds(stream->registry->pool, 2, 0);
 }
 
 /* A stream that ends behind its loop has no players, and no groups. */

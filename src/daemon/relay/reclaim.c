@@ -5,6 +5,13 @@
 
 enum { SHED_SLOW_MS = 1000 }; /* what has waited for longer is the first to go */
 
+bool reclaim_exceeds(sluice_pool *pool, unsigned fourths, uint32_t more) {
+    sluice_pool_stats stats = {.size = sizeof stats};
+    (void)sluice_pool_get_stats(pool, &stats);
+    uint64_t held = stats.held, all = held + sluice_pool_available(pool);
+    return held + more > all - all * (4 - fourths) / 4;
+}
+
 struct shedding {
     enum reclaim_for what;
     const struct replica_site *lender; /* for another */

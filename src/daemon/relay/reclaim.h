@@ -8,6 +8,13 @@
 #include "daemon/relay/stream.h"
 
 /*
+ * Whether more than so many fourths of a pool's blocks are held, or would be with so many more. Of
+ * those that it can have at the moment: other classes of the pool, and a system without memory,
+ * leave it fewer than its options say. Owner's thread only.
+ */
+bool reclaim_exceeds(sluice_pool *pool, unsigned fourths, uint32_t more);
+
+/*
  * One step: drops the queues of the slowest players, which cause the shortage; else the largest
  * cached group, which only new players would miss; else the longest queue. Blocks that are lent to
  * other workers are requested, and come back later. False when there is nothing to drop.

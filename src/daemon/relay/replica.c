@@ -102,12 +102,11 @@ bool replica_is_pressed(const struct replica_site *lender) {
  * stream has cached, too, and is counted twice.
  */
 static bool look_whether_short(struct replica_site *here) {
-    sluice_pool_stats pool = {.size = sizeof pool};
-    sluice_pool_get_stats(sluice_loop_pool(here->loop), &pool);
-    bool half_used = pool.held > pool.max / 2;
+    sluice_pool *pool = sluice_loop_pool(here->loop);
+    bool half_used = reclaim_exceeds(pool, 2, 0);
     if (half_used != atomic_load_explicit(&here->half_used, memory_order_relaxed))
         atomic_store_explicit(&here->half_used, half_used, memory_order_relaxed);
-    return half_used && pool.held > pool.max - pool.max / 4;
+    return half_used && reclaim_exceeds(pool, 3, 0);
 }
 
 /* There. */
