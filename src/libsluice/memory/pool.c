@@ -236,11 +236,10 @@ static void cut_slab(sluice_pool *pool, uint32_t index, sluice_block *blocks) {
 /* Memory for the next slab, where it has none yet. It is counted as used when the slab is. */
 static int map_next(pool_core *core) {
     struct slab *slab = &core->slabs[core->slab_count];
-    core->refused = false;
-    if (slab->memory)
-        return 0;
-    slab->size = core->left < core->slab_bytes ? core->left : core->slab_bytes;
-    slab->memory = slab_memory_map(slab->size, core->huge_pages, &slab->huge);
+    if (!slab->memory) {
+        slab->size = core->left < core->slab_bytes ? core->left : core->slab_bytes;
+        slab->memory = slab_memory_map(slab->size, core->huge_pages, &slab->huge);
+    }
     core->refused = !slab->memory;
     return core->refused ? -ENOMEM : 0;
 }
