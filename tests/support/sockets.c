@@ -87,6 +87,12 @@ bool loop_rig_is_uring(const loop_rig *rig) {
     return strcmp(stats.backend, "io_uring") == 0;
 }
 
+uint32_t loop_rig_waiting(const loop_rig *rig) {
+    sluice_loop_stats stats = {.size = sizeof stats};
+    assert_int_equal(sluice_loop_get_stats(rig->loop, &stats), 0);
+    return stats.waiting;
+}
+
 void pool_close(sluice_pool *pool) {
     sluice_pool_stats stats = {.size = sizeof stats};
     feed_assert_returned(pool);

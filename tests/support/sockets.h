@@ -36,6 +36,9 @@ void loop_rig_open_small(loop_rig *rig, uint32_t block_size, uint32_t blocks, ui
 
 bool loop_rig_is_uring(const loop_rig *rig);
 
+/* Connections that wait for a block. */
+uint32_t loop_rig_waiting(const loop_rig *rig);
+
 /* Frees both; every block must have come back, and nothing been copied. */
 void loop_rig_close(loop_rig *rig);
 

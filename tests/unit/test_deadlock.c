@@ -77,12 +77,6 @@ static void holder_send(holder *h, size_t n) {
     h->sent += n;
 }
 
-static uint32_t waiting(const loop_rig *rig) {
-    sluice_loop_stats stats = {.size = sizeof stats};
-    sluice_loop_get_stats(rig->loop, &stats);
-    return stats.waiting;
-}
-
 static size_t held(const holder *h) {
     return h->conn ? sluice_chain_length(sluice_conn_chain(h->conn)) : 0;
 }
@@ -105,7 +99,7 @@ static void exhaust(loop_rig *rig, holder *large, holder *small) {
         turn_through(rig->loop, 1);
         sluice_pool_get_stats(rig->pool, &stats);
     } while (stats.held < BLOCKS - 1);
-    assert_int_equal(waiting(rig), 0);
+    assert_int_equal(loop_rig_waiting(rig), 0);
 }
 
 static void finish(loop_rig *rig, holder *large, holder *small) {
@@ -121,7 +115,7 @@ static void finish(loop_rig *rig, holder *large, holder *small) {
  * all. */
 static void starve_the_small_one(loop_rig *rig, holder *large, holder *small, void each_turn(holder *large)) {
     holder_send(small, (STOCK + 4) * BLOCK);
-    while (waiting(rig) == 0)
+    while (loop_rig_waiting(rig) == 0)
         turn_through(rig->loop, 1);
     for (unsigned seconds = 0; seconds < LIMIT && held(small) < small->sent && !small->ended; seconds++) {
         if (each_turn && large->conn)
@@ -153,7 +147,7 @@ static void nobody_gives_way_early(void **state) {
     holder large, small;
     exhaust(&rig, &large, &small);
     holder_send(&small, (STOCK + 4) * BLOCK);
-    while (waiting(&rig) == 0)
+    while (loop_rig_waiting(&rig) == 0)
         turn_through(rig.loop, 1);
     turn_through(rig.loop, 3);
     clock_forward(60000);
@@ -246,7 +240,7 @@ static void none_gives_way_for_what_consumers_hold(void **state) {
     while (sluice_block_get(rig.pool, &blocks[count]) == 0)
         count++;
     holder_send(&h, 2 * BLOCKS * BLOCK);
-    while (waiting(&rig) == 0 || sluice_pool_available(rig.pool) > 0)
+    while (loop_rig_waiting(&rig) == 0 || sluice_pool_available(rig.pool) > 0)
         turn_through(rig.loop, 1);
     size_t first = held(&h);
     assert_int_equal(sluice_chain_take(sluice_conn_chain(h.conn), first, &taken), 0);
@@ -304,7 +298,7 @@ static void one_of_the_size_that_is_short_gives_way(void **state) {
     assert_true(sluice_chain_footprint(sluice_conn_chain(other.conn)) >
                 sluice_chain_footprint(sluice_conn_chain(large.conn)));
     holder_send(&small, 2 * BLOCKS * BLOCK);
-    while (waiting(&rig) == 0)
+    while (loop_rig_waiting(&rig) == 0)
         turn_through(rig.loop, 1);
     for (unsigned seconds = 0; seconds < LIMIT && !large.ended && !small.ended; seconds++) {
         turn_through(rig.loop, 3);

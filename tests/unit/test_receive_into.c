@@ -49,12 +49,6 @@ static uint64_t direct(const loop_rig *rig) {
     return stats.direct;
 }
 
-static uint32_t waiting(const loop_rig *rig) {
-    sluice_loop_stats stats = {.size = sizeof stats};
-    sluice_loop_get_stats(rig->loop, &stats);
-    return stats.waiting;
-}
-
 static uint64_t copied(const loop_rig *rig) {
     sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(rig->pool, &stats);
@@ -664,7 +658,7 @@ static void it_needs_no_block(void **state) {
     assert_true(count > SMALL / 2);
     /* What blocks the kernel has fill up, and the connection waits for more. */
     socket_writer_start(&writer, peer, t.seed, VALUE + 10000, 1, 20000);
-    while (waiting(&rig) == 0 || sluice_pool_available(rig.pool) > 0)
+    while (loop_rig_waiting(&rig) == 0 || sluice_pool_available(rig.pool) > 0)
         turn_through(rig.loop, 1);
     assert_true(sluice_chain_length(sluice_conn_chain(t.conn)) < VALUE);
     /* The copied blocks go to the hoard as well. */
@@ -673,7 +667,7 @@ static void it_needs_no_block(void **state) {
         count++;
     turn_until_told(&rig, &t);
     assert_int_equal(t.error, 0);
-    while (waiting(&rig) == 0)
+    while (loop_rig_waiting(&rig) == 0)
         turn_through(rig.loop, 1);
     assert_int_equal(sluice_chain_length(sluice_conn_chain(t.conn)), 0);
     while (count > 0)

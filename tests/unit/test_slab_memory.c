@@ -51,12 +51,6 @@ void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_
     return MAP_FAILED;
 }
 
-static uint32_t waiting(const loop_rig *rig) {
-    sluice_loop_stats stats = {.size = sizeof stats};
-    assert_int_equal(sluice_loop_get_stats(rig->loop, &stats), 0);
-    return stats.waiting;
-}
-
 /* A connection whose bytes stay. */
 typedef struct holder {
     sluice_conn *conn;
@@ -121,7 +115,7 @@ static void open_with_one_that_waits(loop_rig *rig, holder *h) {
     turn_until_buffered(rig->loop, h->conn, BLOCK);
     fails = true;
     holder_send(h, (SENT - 1) * BLOCK);
-    while (waiting(rig) == 0)
+    while (loop_rig_waiting(rig) == 0)
         assert_int_equal(sluice_loop_turn(rig->loop, 1), 0);
 }
 
@@ -143,7 +137,7 @@ static void waits_at_rest(void **state) {
     holder h;
     open_with_one_that_waits(&rig, &h);
     check_rests(&rig);
-    assert_int_equal(waiting(&rig), 1);
+    assert_int_equal(loop_rig_waiting(&rig), 1);
     assert_true(refused > 0);
     assert_in_range(held(&h), BLOCK, SLAB * BLOCK);
     fails = false;
