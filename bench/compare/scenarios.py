@@ -308,6 +308,7 @@ CACHE = (Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),)
 
 # When frames are sent, and how many times as large as the others a key picture is.
 SENT_IN = (("", "independent", "independent", 10), ("-ticks", "in ticks of 5 ms, key pictures 3 times as large", "ticks", 3))
+LATE = ("-poisson", "late at random", "poisson", 10)
 # Other servers by RTMP on both sides. nginx-rtmp has no cache of groups; SRS has one, as the daemon has.
 # Publishers without players are read every 100 ms, by SRS with mr=100; as they come; and without a window, as by the others.
 AS_IT_COMES = "uring+unwatched-interval=0"
@@ -354,11 +355,10 @@ def rtsp_peers(memory, as_frames_come):
             Target(memory, "uring", "gortsplib", 0.50))
 
 
-def also_in_ticks(name, title, *compared, **load):
-    """A scenario of several streams, and the same in ticks. @title: with "how", where that is said."""
-    in_ticks = {**load, "arrivals": "ticks", "key_times": 3, "slow": True}
-    return (Media(name, title.format(how=""), *compared, **load),
-            Media(name + "-ticks", title.format(how=", in ticks of 5 ms"), *compared, **in_ticks))
+def in_each_way(name, title, *compared, slow=False, ways=SENT_IN, **load):
+    """A scenario for each way in which frames are sent. @title: with "how", where that is said; @slow: the first, as all others are."""
+    return tuple(Media(name + suffix, title.format(how=how), *compared, arrivals=arrivals, key_times=key_times, slow=slow or bool(suffix), **load)
+                 for suffix, how, arrivals, key_times in ways)
 
 
 def capacity(*ratios):
@@ -413,52 +413,46 @@ SCENARIOS = (
     *(Media(f"fanout-1x{players}", f"1 publisher of 4 Mbit/s to {players} player{'s' * (players > 1)} each by RTMP, through sluiced",
             WAYS + ("uring+flv",), BACKENDS, players=players, kbits=4000, look=50, slow=players != 100)
       for players in (1, 10, 100, 1000)),
-    *also_in_ticks("fanout-100x10", "100 publishers of 4 Mbit/s{how} to 10 players each by RTMP, through sluiced",
-                   WAYS + ("uring+flv",), BACKENDS, connections=100, players=10, kbits=4000, look=50, slow=True),
+    *in_each_way("fanout-100x10", "100 publishers of 4 Mbit/s, {how}, to 10 players each by RTMP, through sluiced",
+                 WAYS + ("uring+flv",), BACKENDS, connections=100, players=10, kbits=4000, look=50, slow=True),
     Media("fanout-hot", "One publisher of 40 Mbit/s to 1000 players, about what one worker of sluiced bears, spread or not",
           ("uring+workers=2", "uring+workers=2+spread=1", "uring+workers=1"), (), players=1000, kbits=40000, key_times=3,
           look=10, slow=True),
     Media("merge-window", "One publisher of 1 Mbit/s to 500 players by RTMP, through sluiced, by merge window", BY_WINDOW,
           tuple(Target(PER_MBIT, f"uring+merge-window={window}", f"epoll+merge-window={window}", 1.02) for window in (0, 350)),
           along="merge-window", players=500, look=50),
-    *(Media(f"publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", RECEIVING,
-            BACKENDS + CACHE, connections=100, players=0, arrivals=arrivals, key_times=key_times, slow=bool(name))
-      for name, how, arrivals, key_times in (*SENT_IN, ("-poisson", "late at random", "poisson", 10))),
-    *also_in_ticks("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s{how} and no players, through sluiced", AND_FLV, BACKENDS,
-                   connections=100, players=0, publish="rtsp", play="rtsp"),
+    *in_each_way("publishers", "100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", RECEIVING, BACKENDS + CACHE,
+                 ways=(*SENT_IN, LATE), connections=100, players=0),
+    *in_each_way("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s, {how}, and no players, through sluiced", AND_FLV, BACKENDS,
+                 connections=100, players=0, publish="rtsp", play="rtsp"),
     Media("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", AND_FLV,
           BACKENDS, players=1000, publish="rtsp", play="rtsp"),
-    *also_in_ticks("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s{how} to 20 HTTP-FLV players each, through sluiced", AND_FLV,
-                   BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
-    *also_in_ticks("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s{how} to 20 RTSP players each, through sluiced", AND_FLV,
-                   BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
-    *also_in_ticks("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s{how} and no players, through sluiced", AND_FLV, AS_FLV,
-                   connections=100, players=0, slow=True),
+    *in_each_way("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s, {how}, to 20 HTTP-FLV players each, through sluiced", AND_FLV,
+                 BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
+    *in_each_way("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s, {how}, to 20 RTSP players each, through sluiced", AND_FLV,
+                 BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
+    *in_each_way("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", AND_FLV, AS_FLV,
+                 connections=100, players=0, slow=True),
     Media("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", AND_FLV, AS_FLV,
           players=500, slow=True),
-    *(Media(f"peers-publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players: sluiced and other servers",
-            RECEIVERS, RECEIVERS_TARGETS, connections=100, players=0, arrivals=arrivals, key_times=key_times, slow=True)
-      for name, how, arrivals, key_times in SENT_IN),
+    *in_each_way("peers-publishers", "100 RTMP publishers of 1 Mbit/s, {how}, and no players: sluiced and other servers", RECEIVERS,
+                 RECEIVERS_TARGETS, connections=100, players=0, slow=True),
     Media("peers-publishers-500", "500 RTMP publishers of 1 Mbit/s, in ticks of 5 ms, and no players: sluiced and other servers",
           RECEIVERS, RECEIVERS_TARGETS, connections=500, players=0, arrivals="ticks", slow=True),
     Media("peers-publishers-500-independent", "500 RTMP publishers of 1 Mbit/s, independent, and no players: sluiced and other servers",
           RECEIVERS, RECEIVERS_TARGETS, connections=500, players=0, slow=True),
-    *(Media(f"peers-players{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 500 RTMP players: sluiced and other servers", SENDERS,
-            SENDERS_TARGETS, players=500, arrivals=arrivals, key_times=key_times, look=50, slow=True)
-      for name, how, arrivals, key_times in SENT_IN),
-    *(Media(f"peers-players-2000{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 2000 RTMP players, most of them read every 50 ms: "
-            "sluiced and other servers", SENDERS, SENDERS_TARGETS, players=2000, arrivals=arrivals, key_times=key_times, look=50,
-            read_every=50, slow=True)
-      for name, how, arrivals, key_times in SENT_IN),
-    *(Media(f"peers-players-flv{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 500 HTTP-FLV players: sluiced and other servers",
-            FLV_SENDERS, FLV_SENDERS_TARGETS, play="flv", players=500, arrivals=arrivals, key_times=key_times, look=50, slow=True)
-      for name, how, arrivals, key_times in SENT_IN),
-    *also_in_ticks("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s{how} and no players: sluiced and other servers", RTSP_RECEIVERS,
-                   rtsp_peers("private_bytes_per_publisher", WITHOUT_WAITS), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
+    *in_each_way("peers-players", "One RTMP publisher of 1 Mbit/s, {how}, to 500 RTMP players: sluiced and other servers", SENDERS,
+                 SENDERS_TARGETS, players=500, look=50, slow=True),
+    *in_each_way("peers-players-2000", "One RTMP publisher of 1 Mbit/s, {how}, to 2000 RTMP players, most of them read every 50 ms: sluiced and "
+                 "other servers", SENDERS, SENDERS_TARGETS, players=2000, look=50, read_every=50, slow=True),
+    *in_each_way("peers-players-flv", "One RTMP publisher of 1 Mbit/s, {how}, to 500 HTTP-FLV players: sluiced and other servers", FLV_SENDERS,
+                 FLV_SENDERS_TARGETS, play="flv", players=500, look=50, slow=True),
+    *in_each_way("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s, {how}, and no players: sluiced and other servers", RTSP_RECEIVERS,
+                 rtsp_peers("private_bytes_per_publisher", WITHOUT_WAITS), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
     Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and other servers", RTSP_SENDERS,
           rtsp_peers("private_bytes_per_player", "uring+merge-window=0"), players=500, publish="rtsp", play="rtsp", slow=True),
-    *also_in_ticks("tls-publishers", "100 RTMP publishers of 1 Mbit/s{how} and no players, with TLS 1.3 and without: sluiced and nginx",
-                   SECURE_RECEIVERS, secure(("uring", WITHOUT_WAITS), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
+    *in_each_way("tls-publishers", "100 RTMP publishers of 1 Mbit/s, {how}, and no players, with TLS 1.3 and without: sluiced and nginx",
+                 SECURE_RECEIVERS, secure(("uring", WITHOUT_WAITS), "private_bytes_per_publisher"), connections=100, players=0, slow=True),
     Media("tls-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, with TLS 1.3 and without: sluiced and nginx",
           SECURE_SENDERS, secure(("uring", "uring+merge-window=0"), "private_bytes_per_player"), players=500, look=50, slow=True),
     Media("ktls-players", "One FLV publisher of 4 Mbit/s to 50 players by HTTPS, encrypted by the kernel and by OpenSSL",
