@@ -14,11 +14,11 @@ from compare import causes, points, report, results, scenarios, statistics, summ
 
 # Each region stands in its document once.
 REGIONS = {
-    "README.md": {"costs": summary.costs, "uring": summary.uring_short, "capacity": points.capacity, "others": points.others},
+    "README.md": {"costs": summary.costs, "uring": summary.uring_short, "others": points.others},
     "bench/README.md": {"sittings": summary.sittings, "unrecorded": summary.unrecorded},
     "bench/RESULTS.md": {"servers": points.servers, "peers-publishers": summary.peers_publishers, "peers-players": summary.peers_players,
-                         "capacity": summary.capacity, "tls": summary.tls, "growth": summary.growth, "lines": summary.cache_lines,
-                         "uring": summary.uring, "sweeps": summary.sweeps, "kernels": summary.kernels},
+                         "capacities": points.capacity, "capacity": summary.capacity, "tls": summary.tls, "growth": summary.growth,
+                         "lines": summary.cache_lines, "uring": summary.uring, "sweeps": summary.sweeps, "kernels": summary.kernels},
     "bench/TARGETS.md": {"targets": summary.targets},
 }
 TARGETS = "bench/TARGETS.md"

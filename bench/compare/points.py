@@ -1,4 +1,4 @@
-"""What README.md shows of the daemon beside other servers, and of other uses of the library."""
+"""What README.md and bench/RESULTS.md show of the daemon beside other servers, and of other uses of the library."""
 
 import math
 import textwrap
